@@ -1,0 +1,1 @@
+//! Reserves and settles what a run may spend.

@@ -1,0 +1,1 @@
+//! The one HTTP client: time limits, size limits and the Unix socket.

@@ -1,0 +1,1 @@
+//! The gate, the keeper process and the only process spawner.

@@ -1,0 +1,1 @@
+//! The turn loop of the built-in agent: context, tools and model calls.

@@ -1,0 +1,1 @@
+//! Private clones, snapshots, checkouts and delivery.

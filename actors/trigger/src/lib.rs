@@ -1,0 +1,1 @@
+//! When a run of a loop starts.

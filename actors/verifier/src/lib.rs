@@ -1,0 +1,1 @@
+//! Judges a snapshot it did not make.

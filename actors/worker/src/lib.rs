@@ -1,0 +1,1 @@
+//! One attempt: the built-in agent or an external command.

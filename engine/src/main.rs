@@ -1,0 +1,2 @@
+//! The ronde binary.
+fn main() {}

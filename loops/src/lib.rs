@@ -1,0 +1,1 @@
+//! The loop file: raw shape, checked shape, and every error at once.

@@ -1,0 +1,1 @@
+//! Journals, folds, the index, artefacts and the store.

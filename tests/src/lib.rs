@@ -1,0 +1,1 @@
+//! The test engine: a home of its own, a scripted model, a set clock.
