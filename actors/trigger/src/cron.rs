@@ -24,6 +24,8 @@ pub struct Cron {
     calendar: Calendar,
     /// The hour or the minute begins with `*`: the job follows the wall clock through every change.
     follows_clock: bool,
+    /// Only its minute begins with `*`.
+    listed_hours: bool,
 }
 
 /// A cron text that was not understood.
@@ -111,6 +113,7 @@ impl Cron {
                 either_day: !starred(day) && !starred(weekday),
             },
             follows_clock: starred(minute) || starred(hour),
+            listed_hours: starred(minute) && !starred(hour),
         })
     }
 
@@ -133,8 +136,10 @@ impl Cron {
         let mut from = self.first_local(&stretch).max(after + stretch.offset + 1);
         loop {
             let end = stretch.end.unwrap_or(i64::MAX).min(horizon);
-            if let Some(local) = self.calendar.first_in(from..end + stretch.offset) {
-                return timestamp(instant(&stretch, local));
+            for locals in self.locals(&stretch, from..end + stretch.offset) {
+                if let Some(local) = self.calendar.first_in(locals) {
+                    return timestamp(instant(&stretch, local));
+                }
             }
             if end == horizon {
                 return None;
@@ -190,8 +195,8 @@ impl Cron {
         let mut from = self.first_local(&stretch).max(after + stretch.offset + 1);
         loop {
             let end = stretch.end.unwrap_or(i64::MAX).min(until + 1);
-            if from < end + stretch.offset {
-                visit(&stretch, from..end + stretch.offset);
+            for locals in self.locals(&stretch, from..end + stretch.offset) {
+                visit(&stretch, locals);
             }
             match stretch_after(zone, stretch) {
                 Some(next) if next.start.is_some_and(|start| start <= until) => stretch = next,
@@ -199,6 +204,39 @@ impl Cron {
             }
             from = self.first_local(&stretch);
         }
+    }
+
+    /// A range of local times of one stretch, less the part [`Cron::late`] leaves out.
+    fn locals(&self, stretch: &Stretch, range: Range<i64>) -> [Range<i64>; 2] {
+        match self.late(stretch) {
+            Some(late) => [
+                range.start..range.end.min(late.start),
+                range.start.max(late.end)..range.end,
+            ],
+            None => [range, 0..0],
+        }
+    }
+
+    /// Where the clock is set forward by part of an hour only (Lord Howe Island: 02:00 becomes 02:30), a
+    /// job that follows the clock through listed hours counts whole hours from the end of the gap to the
+    /// first of them, so that this one begins late by that part, once. The reference does so; a job whose
+    /// hours hold the end of the gap, or begin with `*`, is not touched.
+    fn late(&self, stretch: &Stretch) -> Option<Range<i64>> {
+        const HOUR: i64 = 3600;
+        const DAY: i64 = 24 * HOUR;
+        if !self.listed_hours {
+            return None;
+        }
+        let shown = stretch.start? + stretch.offset;
+        let gap = shown - stretch.owned?;
+        let part = shown.rem_euclid(HOUR);
+        if part == 0 || !(1..HOUR).contains(&gap) {
+            return None;
+        }
+        let midnight = (shown.div_euclid(DAY) + 1) * DAY;
+        let first = self.calendar.first_in(shown..midnight)?;
+        let hour = first - first.rem_euclid(HOUR);
+        (hour > shown).then(|| hour..hour + part)
     }
 
     /// The first local second a stretch answers for.
@@ -383,14 +421,13 @@ impl Field {
             (low_value, high_value)
         } else {
             let value = self.value(range, start)?;
-            if let Some(step) = step {
-                return Err(self.error(
-                    format!("step `/{step}` after the single value `{range}`"),
-                    Some(format!("write the range: `{range}-{}/{step}`", self.high)),
-                    span,
-                ));
-            }
             (value, value)
+        };
+        // `5/15` is `5-59/15`, as most readers of cron texts have it; crontab(5) is silent about it.
+        let high = if step.is_some() && low == high {
+            self.high
+        } else {
+            high
         };
         let step = match step {
             Some(step) => {

@@ -1,9 +1,9 @@
 //! When a run of a loop starts.
 //!
-//! The schedules here are pure: values in, values out. They read no clock, no disk and no network, and
-//! their time zones come from the database compiled into this crate, so that one text means the same
-//! instants on every machine.
+//! The schedules here are pure: values in, values out. They read no clock and no network; a time zone is
+//! a value too, and only [`zone()`] and [`zone::local`] read the machine's zone files to make one.
 
+pub mod actor;
 mod calendar;
 pub mod cron;
 pub mod schedule;

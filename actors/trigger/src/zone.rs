@@ -1,12 +1,9 @@
 //! Time zones by their IANA names, and the stretches of constant offset they are made of.
 //!
-//! The database is the one compiled into the program, never the machine's: two machines agree on what
-//! `Europe/Paris` means. Only [`local`] asks the machine, and only for a name.
+//! The rules are those of the machine's zone files, as for its cron and its `date`; where it has none,
+//! those compiled into the program (see `docs/decisions/cron.md`).
 
-use jiff::{
-    Timestamp,
-    tz::{TimeZone, TimeZoneDatabase},
-};
+use jiff::{Timestamp, tz::TimeZone};
 
 /// A name that is no time zone.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -18,37 +15,30 @@ pub struct ZoneError {
     pub hint: Option<String>,
 }
 
-/// The time zone of an IANA name such as `Europe/Paris` or `UTC`.
+/// The time zone of an IANA name such as `Europe/Paris` or `UTC`, in its one spelling.
 ///
 /// # Errors
 /// [`ZoneError`] where there is no such zone, with the likely name.
 pub fn zone(name: &str) -> Result<TimeZone, ZoneError> {
-    let database = TimeZoneDatabase::bundled();
-    // Lookup there ignores case; the file has one spelling, so that hashes and screens agree.
-    match database
-        .available()
-        .find(|known| known.as_str().eq_ignore_ascii_case(name))
-    {
-        Some(known) if known.as_str() == name => database.get(name).map_err(|error| ZoneError {
-            message: format!("time zone `{name}` cannot be read: {error}"),
-            hint: None,
-        }),
-        Some(known) => Err(ZoneError {
-            message: format!("unknown time zone `{name}`"),
-            hint: Some(format!("did you mean `{}`?", known.as_str())),
-        }),
-        None => Err(ZoneError {
-            message: format!("unknown time zone `{name}`"),
-            hint: Some(match likely(&database, name) {
-                Some(likely) => format!("did you mean `{likely}`?"),
-                None => "use an IANA name such as `Europe/Paris` or `UTC`".to_owned(),
-            }),
+    // The lookup ignores case; the file has one spelling, so that hashes and screens agree.
+    match jiff::tz::db().get(name) {
+        Ok(found) if found.iana_name() == Some(name) => Ok(found),
+        Ok(found) => Err(unknown(name, found.iana_name().map(str::to_owned))),
+        Err(_) => Err(unknown(name, likely(name))),
+    }
+}
+
+fn unknown(name: &str, likely: Option<String>) -> ZoneError {
+    ZoneError {
+        message: format!("unknown time zone `{name}`"),
+        hint: Some(match likely {
+            Some(likely) => format!("did you mean `{likely}`?"),
+            None => "use an IANA name such as `Europe/Paris` or `UTC`".to_owned(),
         }),
     }
 }
 
-/// The machine's own time zone by name (from `TZ` or `/etc/localtime`), read from the compiled-in
-/// database; UTC where the machine names none.
+/// The machine's own time zone by name (from `TZ` or `/etc/localtime`); UTC where it names none.
 pub fn local() -> TimeZone {
     TimeZone::try_system()
         .ok()
@@ -56,10 +46,10 @@ pub fn local() -> TimeZone {
         .unwrap_or(TimeZone::UTC)
 }
 
-fn likely(database: &TimeZoneDatabase, name: &str) -> Option<String> {
+fn likely(name: &str) -> Option<String> {
     let folded = name.to_ascii_lowercase().replace(' ', "_");
     let mut best: Option<(f64, String)> = None;
-    for known in database.available() {
+    for known in jiff::tz::db().available() {
         let known = known.as_str();
         let lower = known.to_ascii_lowercase();
         let city = lower.rsplit('/').next().unwrap_or(&lower);

@@ -2,8 +2,21 @@
 //! Debian's rules gives for them, many around changes of the clock.
 
 use jiff::Timestamp;
-use ronde_trigger::{Cron, Schedule, plan, zone};
+use jiff::tz::TimeZone;
+use ronde_trigger::{Cron, Schedule, plan};
 use serde::Deserialize;
+
+/// Zones by the rules that were law when the cases were made. Morocco has changed its since, and a
+/// machine may have either.
+fn zone(name: &str) -> TimeZone {
+    match name {
+        "Africa/Casablanca" => {
+            let rules = include_bytes!("cases/casablanca-2025b.tzif");
+            TimeZone::tzif(name, rules).expect("a zone file")
+        }
+        _ => ronde_trigger::zone(name).expect("a zone"),
+    }
+}
 
 #[derive(Deserialize)]
 struct Case {
@@ -22,7 +35,7 @@ fn every_case_holds() {
     assert_eq!(cases.len(), 505);
     let mut wrong = Vec::new();
     for case in &cases {
-        let zone = zone(&case.timezone).expect("a zone");
+        let zone = zone(&case.timezone);
         let cron = Cron::parse(&case.cron);
         let Some(next) = &case.next else {
             assert!(case.error);
