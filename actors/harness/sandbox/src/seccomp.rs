@@ -1,0 +1,127 @@
+//! The filter of system calls: sockets where there is no network, and for confined programs what
+//! Landlock does not look at. It allows all else; files are Landlock's.
+
+use std::collections::BTreeMap;
+
+use seccompiler::{
+    BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter,
+    SeccompRule, TargetArch, sock_filter,
+};
+
+use crate::Policy;
+
+/// Calls that reach into other processes, the kernel, the mounts or the clock; a confined program
+/// has no use for them.
+const DENIED: [libc::c_long; 31] = [
+    libc::SYS_ptrace,
+    libc::SYS_process_vm_writev,
+    libc::SYS_process_vm_readv,
+    libc::SYS_mount,
+    libc::SYS_umount2,
+    libc::SYS_pivot_root,
+    libc::SYS_move_mount,
+    libc::SYS_open_tree,
+    libc::SYS_fsopen,
+    libc::SYS_fsmount,
+    libc::SYS_fsconfig,
+    libc::SYS_mount_setattr,
+    libc::SYS_setns,
+    libc::SYS_bpf,
+    libc::SYS_perf_event_open,
+    libc::SYS_keyctl,
+    libc::SYS_add_key,
+    libc::SYS_request_key,
+    libc::SYS_kexec_load,
+    libc::SYS_init_module,
+    libc::SYS_finit_module,
+    libc::SYS_delete_module,
+    libc::SYS_open_by_handle_at,
+    libc::SYS_reboot,
+    libc::SYS_swapon,
+    libc::SYS_swapoff,
+    libc::SYS_acct,
+    libc::SYS_settimeofday,
+    libc::SYS_clock_settime,
+    libc::SYS_userfaultfd,
+    libc::SYS_io_uring_setup,
+];
+
+/// Whether there is a filter for this processor.
+pub(crate) fn supported() -> bool {
+    TargetArch::try_from(std::env::consts::ARCH).is_ok()
+}
+
+/// Filters the calling thread and what it will exec.
+pub(crate) fn apply(policy: &Policy) -> Result<(), String> {
+    let failed = |error: &dyn std::fmt::Display| format!("cannot confine it with seccomp: {error}");
+    let program = filter(policy).map_err(|error| failed(&error))?;
+    seccompiler::apply_filter(&program).map_err(|error| failed(&error))
+}
+
+fn filter(policy: &Policy) -> Result<BpfProgram, seccompiler::BackendError> {
+    let mut rules: BTreeMap<i64, Vec<SeccompRule>> = BTreeMap::new();
+    if policy.confines_files() {
+        rules.extend(DENIED.map(|call| (call, Vec::new())));
+        // A user namespace is where most kernel holes begin. Threads and processes stay possible.
+        let flag = u64::from(libc::CLONE_NEWUSER.unsigned_abs());
+        let new_user = SeccompCondition::new(
+            0,
+            SeccompCmpArgLen::Qword,
+            SeccompCmpOp::MaskedEq(flag),
+            flag,
+        )?;
+        rules.insert(libc::SYS_unshare, vec![SeccompRule::new(vec![new_user])?]);
+    }
+    if !policy.network {
+        for call in [libc::SYS_socket, libc::SYS_socketpair] {
+            let other = SeccompCondition::new(
+                0,
+                SeccompCmpArgLen::Dword,
+                SeccompCmpOp::Ne,
+                u64::from(libc::AF_UNIX.unsigned_abs()),
+            )?;
+            rules.insert(call, vec![SeccompRule::new(vec![other])?]);
+        }
+        // It can open sockets without the call above.
+        rules.insert(libc::SYS_io_uring_setup, Vec::new());
+    }
+    let arch = TargetArch::try_from(std::env::consts::ARCH)?;
+    let filter = SeccompFilter::new(
+        rules,
+        SeccompAction::Allow,
+        SeccompAction::Errno(libc::EPERM.unsigned_abs()),
+        arch,
+    )?;
+    let mut program = foreign_calls();
+    program.extend(BpfProgram::try_from(filter)?);
+    Ok(program)
+}
+
+/// Kills what uses the second numbering of calls that x86-64 has (x32), which no rule by number
+/// would meet. Calls of other processors are killed by what `seccompiler` puts first.
+#[cfg(target_arch = "x86_64")]
+fn foreign_calls() -> BpfProgram {
+    const X32: u32 = 0x4000_0000;
+    let instruction = |code: u32, jt: u8, jf: u8, k: u32| sock_filter {
+        code: u16::try_from(code).expect("instruction codes have 16 bits"),
+        jt,
+        jf,
+        k,
+    };
+    vec![
+        // The call's number is the first field of what a filter sees.
+        instruction(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0, 0),
+        instruction(libc::BPF_JMP | libc::BPF_JGE | libc::BPF_K, 0, 1, X32),
+        instruction(
+            libc::BPF_RET | libc::BPF_K,
+            0,
+            0,
+            libc::SECCOMP_RET_KILL_PROCESS,
+        ),
+    ]
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn foreign_calls() -> BpfProgram {
+    Vec::<sock_filter>::new()
+}
