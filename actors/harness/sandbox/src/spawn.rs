@@ -13,8 +13,8 @@ use std::{
 use ronde_protocol::outcome::Exit;
 use tokio::{
     fs::File,
-    io::{AsyncBufReadExt, AsyncWriteExt, BufReader, unix::AsyncFd},
-    net::UnixStream,
+    io::{AsyncBufReadExt, AsyncWriteExt, BufReader},
+    net::{UnixStream, unix::pipe},
     process::Child,
     sync::{mpsc, watch},
     task::JoinHandle,
@@ -31,6 +31,10 @@ use crate::{
 const LIVE_CHUNKS: usize = 16;
 /// The size of a read, and so of the largest live chunk.
 const CHUNK: usize = 64 * 1024;
+
+/// Reads of a stream after its tree is gone: more than a pipe holds, so only a stranger who was given
+/// the pipe and still writes is cut off.
+const LEFT_OVER: u32 = 1024;
 
 /// Why a program could not even be handed to a keeper. A program that does not exist, or that cannot
 /// be confined as asked, is no error but [`Exit::NotStarted`].
@@ -139,7 +143,7 @@ impl Spawner {
         let (stop, stops) = watch::channel(Stop::No);
         let (over, when_over) = watch::channel(false);
         let (live, live_out) = mpsc::channel(LIVE_CHUNKS);
-        let Capture { head, tail } = Capture::of(&command);
+        let (head, tail) = (command.capture.head, command.capture.tail);
         let stdout = tokio::spawn(pump(
             stdout,
             Collector::new(head, tail),
@@ -170,21 +174,6 @@ impl Spawner {
                 end,
             }),
         })
-    }
-}
-
-/// The two limits of a capture.
-struct Capture {
-    head: usize,
-    tail: usize,
-}
-
-impl Capture {
-    fn of(command: &Command) -> Self {
-        Self {
-            head: command.capture.head,
-            tail: command.capture.tail,
-        }
     }
 }
 
@@ -308,11 +297,10 @@ pub struct Whole {
     pub error: Option<String>,
 }
 
-fn output_pipe() -> io::Result<(AsyncFd<OwnedFd>, OwnedFd)> {
+fn output_pipe() -> io::Result<(pipe::Receiver, OwnedFd)> {
     let (read, write) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
     // The two ends are two descriptions: the program's own end keeps blocking.
-    rustix::io::ioctl_fionbio(&read, true)?;
-    Ok((AsyncFd::register(read)?, write))
+    Ok((pipe::Receiver::from_owned_fd(read)?, write))
 }
 
 async fn hand_over(socket: &mut UnixStream, command: &Command) -> io::Result<()> {
@@ -367,21 +355,22 @@ async fn supervise(socket: UnixStream, mut child: Child, mut stops: watch::Recei
 /// Reads a stream to its end: until no one holds it, or until the tree is gone and it is empty (some
 /// process outside the tree may have been given a copy of it).
 async fn pump(
-    stream: AsyncFd<OwnedFd>,
+    stream: pipe::Receiver,
     mut collector: Collector,
     live: Option<mpsc::Sender<Vec<u8>>>,
     mut whole: Option<Tee>,
     mut over: watch::Receiver<bool>,
 ) -> (Captured, Option<Whole>) {
     let mut buffer = vec![0; CHUNK];
-    loop {
+    let mut left_over = LEFT_OVER;
+    while left_over > 0 {
         let read = tokio::select! {
             biased;
-            _ = over.wait_for(|over| *over) => match read_now(&stream, &mut buffer) {
-                Ok(n) => n,
+            _ = over.wait_for(|over| *over) => {
+                left_over -= 1;
                 // Empty, or broken: whatever there was has been read.
-                Err(_) => 0,
-            },
+                read_now(&stream, &mut buffer).unwrap_or(0)
+            }
             read = read_ready(&stream, &mut buffer) => match read {
                 Ok(n) => n,
                 Err(error) => {
@@ -411,19 +400,20 @@ async fn pump(
     (collector.finish(), whole)
 }
 
-async fn read_ready(stream: &AsyncFd<OwnedFd>, buffer: &mut [u8]) -> io::Result<usize> {
+async fn read_ready(stream: &pipe::Receiver, buffer: &mut [u8]) -> io::Result<usize> {
     loop {
-        let mut ready = stream.readable().await?;
-        match ready.try_io(|stream| read_now(stream, buffer)) {
-            Ok(read) => return read,
-            Err(_not_ready) => {}
+        stream.readable().await?;
+        match stream.try_read(buffer) {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            read => return read,
         }
     }
 }
 
-fn read_now(stream: &AsyncFd<OwnedFd>, buffer: &mut [u8]) -> io::Result<usize> {
+/// Reads what is there at this moment, whatever the runtime has heard of it yet.
+fn read_now(stream: &pipe::Receiver, buffer: &mut [u8]) -> io::Result<usize> {
     Ok(rustix::io::retry_on_intr(|| {
-        rustix::io::read(stream.get_ref().as_fd(), &mut *buffer)
+        rustix::io::read(stream.as_fd(), &mut *buffer)
     })?)
 }
 
