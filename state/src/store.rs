@@ -159,16 +159,26 @@ pub trait Store: Send + Sync + 'static {
 
     /// Appends to a run's journal; `expected` is the number the record will have. The first append
     /// (`expected` 1) makes the journal. `Fenced` if the lease is not the newest.
-    async fn append(&self, lease: &Lease, expected: Seq, at: Timestamp, event: &RunEvent)
-    -> Result<Seq>;
+    async fn append(
+        &self,
+        lease: &Lease,
+        expected: Seq,
+        at: Timestamp,
+        event: &RunEvent,
+    ) -> Result<Seq>;
 
     /// Reads a run's journal from a record on (1 is the first). An unknown run is `Missing`.
     async fn read_run(&self, run: &RunId, from: Seq) -> Result<Vec<Record<RunEvent>>>;
 
     /// Takes a run over: valid until `until`. A valid lease of another holder is `Fenced`, unless it
     /// was given in an older epoch of this store's owner.
-    async fn lease(&self, run: &RunId, holder: &str, now: Timestamp, until: Timestamp)
-    -> Result<Lease>;
+    async fn lease(
+        &self,
+        run: &RunId,
+        holder: &str,
+        now: Timestamp,
+        until: Timestamp,
+    ) -> Result<Lease>;
 
     /// Says that the owner lives.
     async fn heartbeat(&self, lease: &Lease, until: Timestamp) -> Result<()>;
@@ -177,8 +187,12 @@ pub trait Store: Send + Sync + 'static {
     async fn release(&self, lease: &Lease) -> Result<()>;
 
     /// Sets part of some budgets aside, all or none.
-    async fn reserve(&self, call: &CallId, amount: Amount, scopes: &[ScopeLimit])
-    -> Result<Reserved>;
+    async fn reserve(
+        &self,
+        call: &CallId,
+        amount: Amount,
+        scopes: &[ScopeLimit],
+    ) -> Result<Reserved>;
 
     /// Ends a reservation with what was used; `None` settles at the whole. Settling twice changes
     /// nothing. Used may exceed reserved only by a provider's fault; it is recorded as it is.
@@ -231,8 +245,12 @@ pub trait Store: Send + Sync + 'static {
     async fn get_artefact(&self, id: &ArtefactId) -> Result<Vec<u8>>;
 
     /// Reads a state file of a loop, as the last run left it.
-    async fn state_file(&self, project: &ProjectId, loop_name: &str, name: &str)
-    -> Result<Option<Vec<u8>>>;
+    async fn state_file(
+        &self,
+        project: &ProjectId,
+        loop_name: &str,
+        name: &str,
+    ) -> Result<Option<Vec<u8>>>;
 
     /// Replaces a state file of a loop, atomically.
     async fn set_state_file(
