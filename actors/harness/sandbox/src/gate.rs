@@ -333,3 +333,6 @@ fn home() -> Option<PathBuf> {
         .filter(|home| !home.is_empty())
         .map(PathBuf::from)
 }
+
+#[cfg(test)]
+mod tests;
