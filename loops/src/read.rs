@@ -144,12 +144,19 @@ impl Raw {
 /// a text that is no TOML, where what is missing may only be misspelt.
 pub(crate) fn read(spec: &'static Table, findings: &mut Findings<'_>) -> Option<Raw> {
     let (document, syntax) = DeTable::parse_recoverable(findings.text());
+    if let Some(at) = findings.text().find('\0') {
+        findings.error(&(at..at + 1), "the file holds a NUL byte", None);
+    }
+    let nul = findings.text().contains('\0');
     for error in &syntax {
         let span = error.span().unwrap_or(0..0);
-        let (message, hint) = words_of_syntax(error.message());
-        findings.error(&span, message, hint);
+        let message = words_of_syntax(error.message());
+        if !(nul && findings.on_lines_of(&span)) {
+            findings.error(&span, message, None);
+        }
     }
     let mut reader = Reader {
+        root: spec,
         findings,
         quiet: !syntax.is_empty(),
     };
@@ -162,17 +169,18 @@ pub(crate) fn read(spec: &'static Table, findings: &mut Findings<'_>) -> Option<
 }
 
 /// A parser's message in this crate's style.
-fn words_of_syntax(message: &str) -> (String, Option<String>) {
+fn words_of_syntax(message: &str) -> String {
     let message = message.trim();
     let mut chars = message.chars();
     let lower: String = match chars.next() {
         Some(first) => first.to_lowercase().chain(chars).collect(),
         None => "not TOML".to_owned(),
     };
-    (lower.replace('\n', ", "), None)
+    lower.replace('\n', ", ")
 }
 
 struct Reader<'f, 'a> {
+    root: &'static Table,
     findings: &'f mut Findings<'a>,
     /// The text is no whole TOML: lines with an error of syntax get no second one.
     quiet: bool,
@@ -200,7 +208,7 @@ impl Reader<'_, '_> {
         for (name, value) in table {
             let span = name.span();
             let Some(key) = spec.key(name.get_ref()) else {
-                let (message, hint) = unknown(spec, name.get_ref());
+                let (message, hint) = unknown(self.root, spec, name.get_ref());
                 self.error(&span, message, hint);
                 continue;
             };
@@ -280,7 +288,11 @@ impl Reader<'_, '_> {
             (Kind::Count, DeValue::Integer(integer)) => {
                 let number = i128::from_str_radix(integer.as_str(), integer.radix());
                 match number.map(u64::try_from) {
-                    Ok(Ok(0)) => self.refuse(&span, units::zero(&format!("`{name}`"), "5")),
+                    Ok(Ok(0)) => {
+                        let hint = format!("the least is `{name} = 1`");
+                        self.error(&span, format!("`{name}` is more than 0"), hint);
+                        None
+                    }
                     Ok(Ok(number)) if number <= u64::from(u32::MAX) => Some(Value::Count(number)),
                     _ => {
                         let message = format!("`{name}` is a number from 1 to {}", u32::MAX);
@@ -448,7 +460,7 @@ impl Reader<'_, '_> {
     }
 }
 
-fn unknown(spec: &'static Table, name: &str) -> (String, Option<String>) {
+fn unknown(root: &'static Table, spec: &'static Table, name: &str) -> (String, Option<String>) {
     let place = if spec.name.is_empty() {
         String::new()
     } else {
@@ -457,24 +469,24 @@ fn unknown(spec: &'static Table, name: &str) -> (String, Option<String>) {
     let message = format!("unknown key {}{place}", quoted(name));
     let hint = match likely(name, spec.keys.iter().map(|key| key.name)) {
         Some(likely) => Some(format!("did you mean `{likely}`?")),
-        None => home(name).map(|home| format!("`{name}` belongs {home}")),
+        None => home(root, spec, name).map(|home| format!("`{name}` belongs {home}")),
     };
     (message, hint)
 }
 
 /// Where a key that is not known here would be.
-fn home(name: &str) -> Option<String> {
-    fn search(table: &'static Table, name: &str) -> Option<&'static Table> {
-        if table.key(name).is_some() {
+fn home(root: &'static Table, here: &'static Table, name: &str) -> Option<String> {
+    fn search(table: &'static Table, here: &'static Table, name: &str) -> Option<&'static Table> {
+        if table.name != here.name && table.key(name).is_some() {
             return Some(table);
         }
         table
             .keys
             .iter()
             .filter_map(|key| key.kind.table())
-            .find_map(|table| search(table, name))
+            .find_map(|table| search(table, here, name))
     }
-    let table = search(&crate::keys::LOOP, name)?;
+    let table = search(root, here, name)?;
     Some(if table.name.is_empty() {
         "at the top of the file, before the first `[`".to_owned()
     } else {
@@ -505,15 +517,11 @@ fn missing(spec: &Table, key: &Key) -> (String, Option<String>) {
 
 /// The word that was probably meant.
 pub(crate) fn likely<'w>(text: &str, words: impl Iterator<Item = &'w str>) -> Option<&'w str> {
-    let folded = text.to_lowercase().replace('-', "_");
+    let fold = |text: &str| text.to_lowercase().replace('-', "_");
+    let folded = fold(text);
     words
         .filter(|word| word.len() > 1)
-        .map(|word| {
-            (
-                strsim::damerau_levenshtein(&folded, &word.replace('-', "_")),
-                word,
-            )
-        })
+        .map(|word| (strsim::damerau_levenshtein(&folded, &fold(word)), word))
         .filter(|(distance, word)| *distance <= (word.len() / 3).max(1))
         .min_by_key(|(distance, _)| *distance)
         .map(|(_, word)| word)
@@ -604,7 +612,15 @@ pub(crate) fn sample(name: &str, kind: &Kind) -> String {
         Kind::Money => "\"5 USD\"".to_owned(),
         Kind::Choice(words) => format!("\"{}\"", words[0].word),
         Kind::Choices(words) => format!("[\"{}\"]", words[0].word),
-        Kind::Table(_) | Kind::TableOrTables(_) => return format!("`[{name}]`"),
+        Kind::Table(spec) if spec.name.starts_with('[') => return format!("`{}`", spec.name),
+        Kind::Table(spec) => {
+            let key = &spec.keys[0];
+            return format!(
+                "`{name} = {{ {} }}`",
+                sample(key.name, &key.kind).trim_matches('`')
+            );
+        }
+        Kind::TableOrTables(_) => return format!("`[{name}]`"),
         Kind::Tables(_) => return format!("`[[{name}]]`"),
         Kind::Named(_) => return format!("`[{name}.NAME]`"),
     };

@@ -17,7 +17,7 @@ pub(crate) fn duration(text: &str) -> Result<Duration, Refusal> {
     let trimmed = text.trim();
     if let Some(number) = bare_number(trimmed) {
         if number {
-            return Err(zero("duration", "15m"));
+            return Err(zero("a duration", "15m"));
         }
         return Err(Refusal::new(format!("duration `{trimmed}` has no unit"))
             .hint(format!("write `{trimmed}s`, `{trimmed}m` or `{trimmed}h`")));
@@ -44,7 +44,7 @@ pub(crate) fn duration(text: &str) -> Result<Duration, Refusal> {
             .hint("numbers with `ms`, `s`, `m`, `h`, `d` or `w`, for example `90s` or `1h30m`")
     })?;
     if parsed.is_zero() {
-        return Err(zero("duration", "15m"));
+        return Err(zero("a duration", "15m"));
     }
     if parsed < Duration::from_millis(1) {
         return Err(Refusal::new(format!(
@@ -82,7 +82,7 @@ pub(crate) fn tokens(text: &str) -> Result<u64, Refusal> {
         _ => return Err(refuse()),
     };
     match decimal(digits.trim_end(), scale) {
-        Some(0) => Err(zero("number of tokens", "2M")),
+        Some(0) => Err(zero("a number of tokens", "2M")),
         Some(tokens) => Ok(tokens),
         None => Err(refuse()),
     }
@@ -97,7 +97,7 @@ pub(crate) fn money(text: &str) -> Result<MicroUsd, Refusal> {
     let refuse = |message: String| Refusal::new(message).hint("for example `5 USD` or `0.50 USD`");
     if let Some(number) = bare_number(trimmed) {
         if number {
-            return Err(zero("amount", "5 USD"));
+            return Err(zero("an amount", "5 USD"));
         }
         return Err(Refusal::new(format!("amount `{trimmed}` has no currency"))
             .hint(format!("write `{trimmed} USD`")));
@@ -118,7 +118,7 @@ pub(crate) fn money(text: &str) -> Result<MicroUsd, Refusal> {
         digits
     };
     match decimal(number.trim(), 6) {
-        Some(0) => Err(zero("amount", "5 USD")),
+        Some(0) => Err(zero("an amount", "5 USD")),
         Some(micro) => Ok(MicroUsd(micro)),
         None => Err(refuse(format!("`{trimmed}` is no amount of money"))),
     }
@@ -126,7 +126,7 @@ pub(crate) fn money(text: &str) -> Result<MicroUsd, Refusal> {
 
 /// The refusal of a zero.
 pub(crate) fn zero(what: &str, example: &str) -> Refusal {
-    Refusal::new(format!("a {what} of 0 would allow nothing")).hint(format!(
+    Refusal::new(format!("{what} is more than 0")).hint(format!(
         "leave the key out for the default, or write for example `{example}`"
     ))
 }
