@@ -159,6 +159,16 @@ impl Home {
         self.runs.at_work(project, loop_name)
     }
 
+    /// The instant a trigger was first registered: an interval is counted from it.
+    pub fn anchor(
+        &self,
+        project: &ProjectId,
+        loop_name: &LoopName,
+        trigger: &Digest,
+    ) -> Option<Timestamp> {
+        self.slots.anchor(project, loop_name, trigger)
+    }
+
     /// The instant up to which every slot of a trigger is accounted for; `trigger` is the hash of its
     /// content.
     pub fn watermark(

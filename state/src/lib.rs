@@ -28,4 +28,5 @@ pub mod ledger;
 pub mod local;
 pub mod memory;
 pub mod queue;
+pub mod run;
 pub mod store;

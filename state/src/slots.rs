@@ -34,6 +34,9 @@ pub struct Skip {
 pub(crate) struct Slots {
     #[serde(with = "pairs")]
     watermarks: BTreeMap<(ProjectId, LoopName, Digest), Timestamp>,
+    /// The first watermark of each trigger: where an interval is counted from.
+    #[serde(default, with = "pairs")]
+    anchors: BTreeMap<(ProjectId, LoopName, Digest), Timestamp>,
     #[serde(with = "pairs")]
     skips: BTreeMap<(ProjectId, LoopName), VecDeque<Skip>>,
 }
@@ -49,6 +52,16 @@ impl Slots {
         self.watermarks.get(&key).copied()
     }
 
+    pub(crate) fn anchor(
+        &self,
+        project: &ProjectId,
+        loop_name: &LoopName,
+        trigger: &Digest,
+    ) -> Option<Timestamp> {
+        let key = (project.clone(), loop_name.clone(), trigger.clone());
+        self.anchors.get(&key).copied()
+    }
+
     /// A watermark never moves back: a clock that was set back does not make slots due again.
     pub(crate) fn advance(
         &mut self,
@@ -58,6 +71,7 @@ impl Slots {
         upto: Timestamp,
     ) {
         let key = (project.clone(), loop_name.clone(), trigger.clone());
+        self.anchors.entry(key.clone()).or_insert(upto);
         let mark = self.watermarks.entry(key).or_insert(upto);
         *mark = upto.max(*mark);
     }

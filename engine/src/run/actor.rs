@@ -61,6 +61,8 @@ pub(crate) enum Wake {
     Answer(ItemNumber, Answer),
     /// A person wants it to end.
     Stop,
+    /// Its process died, and nobody is to take it up now: let it rest.
+    Park,
 }
 
 /// The coordinator.
@@ -191,11 +193,15 @@ impl Coordination {
             }
         };
         let mut this = Self { run, lease, state, work: BTreeMap::new(), deadline: None };
-        if begun && this.state.ended.is_none() {
+        if wake == Wake::Park {
+            if this.state.outcome().is_none() {
+                this.append(RunEvent::Interrupted).await?;
+            }
+        } else if begun && this.state.ended.is_none() {
             // Calls of a process that is gone are paid in full: nobody knows what they used.
             this.run.store.settle_lost(&this.run.id).await?;
             let reason = match &wake {
-                Wake::Recover | Wake::Stop => WakeReason::Recovered,
+                Wake::Recover | Wake::Stop | Wake::Park => WakeReason::Recovered,
                 Wake::Continue => WakeReason::Continued,
                 Wake::Answer(..) => WakeReason::Answered,
             };

@@ -241,3 +241,6 @@ fn end(state: &RunState, outcome: Outcome, reason: &str) -> Action {
     let changed = outcome == Outcome::Done && state.changed();
     Action::End { outcome, changed, reason: reason.to_owned() }
 }
+
+#[cfg(test)]
+mod tests;

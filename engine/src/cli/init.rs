@@ -1,0 +1,57 @@
+//! `ronde init`
+
+use std::{
+    io::{IsTerminal as _, Write as _},
+    path::PathBuf,
+    process::ExitCode,
+};
+
+use super::Ending;
+use crate::handle::{Refusal, RefusalKind};
+
+/// Write a first loop into `.ronde/loops`, ready to be edited
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// The project
+    #[arg(default_value = ".")]
+    dir: PathBuf,
+    /// Which template to begin with
+    #[arg(long, short, default_value = "nightly-green", value_parser = clap::builder::PossibleValuesParser::new(ronde_loops::template::names()))]
+    template: String,
+    /// The loop's name, and that of its file; the template's own name where none is given
+    #[arg(long)]
+    name: Option<String>,
+}
+
+pub(crate) fn init(args: &Args) -> Ending {
+    let failed = |path: &std::path::Path, error: std::io::Error| {
+        Refusal::new(RefusalKind::Failed, format!("cannot write {}: {error}", path.display()))
+    };
+    let name = args.name.as_deref().unwrap_or(&args.template);
+    let name = ronde_protocol::LoopName::new(name)
+        .map_err(|error| Refusal::new(RefusalKind::Invalid, error.to_string()))?;
+    let text = ronde_loops::template::render(&args.template, name.as_str()).ok_or_else(|| {
+        Refusal::new(RefusalKind::Invalid, format!("there is no template `{}`", args.template))
+    })?;
+    let folder = args.dir.join(".ronde/loops");
+    std::fs::create_dir_all(&folder).map_err(|error| failed(&folder, error))?;
+    let file = folder.join(format!("{name}.toml"));
+    let mut options = std::fs::OpenOptions::new();
+    match options.write(true).create_new(true).open(&file) {
+        Ok(mut open) => open.write_all(text.as_bytes()).map_err(|error| failed(&file, error))?,
+        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
+            return Err(Refusal::new(
+                RefusalKind::Conflict,
+                format!("{} is there already", file.display()),
+            )
+            .hint("give the new loop a name of its own: --name"));
+        }
+        Err(error) => return Err(failed(&file, error)),
+    }
+    anstream::println!("wrote {}", file.display());
+    if std::io::stdout().is_terminal() {
+        let file = file.display();
+        anstream::println!("edit it, then:\n  ronde validate {file}\n  ronde run {file}");
+    }
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,208 @@
+//! The life of a process that owns a home: open the state, recover, answer at the socket, shut down.
+//! The way in is the same for every verb; only `serve` takes up what others left.
+
+use std::{path::Path, sync::Arc};
+
+use ractor::Actor;
+use ronde_protocol::{Clock, outcome::Outcome};
+use ronde_sandbox::Spawner;
+use ronde_state::{
+    home::RunSummary,
+    local::LocalStore,
+    run::RunState,
+    store::{Error as StoreError, Store},
+};
+use ronde_trigger::actor as trigger;
+use ronde_workspace::Git;
+use tokio::{
+    net::UnixListener,
+    sync::{broadcast, oneshot},
+    task::JoinHandle,
+};
+
+use crate::{
+    clock::WallClock,
+    handle::{Handle, Refusal, RefusalKind, Shared},
+    home, http,
+    ports::{self, InboxPort, LedgerPort},
+    project::Firings,
+    run::actor::{Wake, rested},
+    supervisor::Supervisor,
+};
+
+/// What becomes of runs that a dead process left at work.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Leftovers {
+    /// They are taken up, and so are those that were interrupted.
+    TakeUp,
+    /// They are put to rest; `ronde continue` or `ronde serve` takes them up.
+    Park,
+}
+
+/// Why a home could not be taken over.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Error {
+    /// Another process owns it.
+    #[error("the home is owned by process {0}")]
+    Owned(u32),
+    /// Anything else.
+    #[error(transparent)]
+    Refused(#[from] Refusal),
+}
+
+/// A process that owns a home.
+pub(crate) struct Daemon {
+    /// The door.
+    pub(crate) handle: Handle,
+    socket: std::path::PathBuf,
+    shutdown: oneshot::Sender<()>,
+    server: JoinHandle<std::io::Result<()>>,
+}
+
+impl Daemon {
+    /// Takes a home over and answers at its socket.
+    ///
+    /// # Errors
+    /// [`Error::Owned`] where another process has it; else what went wrong.
+    pub(crate) async fn start(home: &Path, verb: &str, leftovers: Leftovers) -> Result<Self, Error> {
+        let clock: Arc<dyn Clock> = Arc::new(WallClock);
+        let pid = std::process::id();
+        let store: Arc<dyn Store> = match LocalStore::open(home, pid, clock.now()) {
+            Ok(store) => Arc::new(store),
+            Err(StoreError::Owned { pid, .. }) => return Err(Error::Owned(pid)),
+            Err(error) => return Err(Refusal::from(error).into()),
+        };
+        let failed = |what: &str, error: &dyn std::fmt::Display| {
+            Refusal::new(RefusalKind::Failed, format!("{what}: {error}"))
+        };
+        let keeper = std::env::current_exe().map_err(|error| failed("own executable", &error))?;
+        let spawner = Spawner::new(keeper);
+        let (live, _) = broadcast::channel(1024);
+        let budget = ronde_budget::spawn(LedgerPort::config(&store))
+            .await
+            .map_err(|error| failed("budget", &error))?;
+        let (orders, notifications) = ports::channel();
+        let handoff = ronde_handoff::spawn(InboxPort::config(&store, &clock, orders))
+            .await
+            .map_err(|error| failed("handoff", &error))?;
+        let shared = Arc::new(Shared {
+            git: Git::new(spawner.clone()),
+            spawner,
+            store,
+            clock: Arc::clone(&clock),
+            home: home.to_owned(),
+            live,
+            budget,
+            handoff,
+        });
+        let (supervisor, _task) = Actor::spawn(None, Supervisor, Arc::clone(&shared))
+            .await
+            .map_err(|error| failed("supervisor", &error))?;
+        let firings = Firings::new();
+        let clockwork = trigger::spawn(trigger::Config { clock, slots: firings.clone() })
+            .await
+            .map_err(|error| failed("clockwork", &error))?;
+        let handle = Handle::new(shared, supervisor, clockwork);
+        firings.open(handle.clone());
+        ports::perform(handle.clone(), notifications);
+        recover(&handle, leftovers).await?;
+        let socket = home::socket(home);
+        let listener = listen(&socket).map_err(|error| failed(&socket.display().to_string(), &error))?;
+        let (shutdown, asked) = oneshot::channel();
+        let health = http::Health {
+            pid,
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            verb: verb.to_owned(),
+        };
+        let server = tokio::spawn(http::serve(listener, handle.clone(), health, async move {
+            // A daemon that is dropped shuts down too.
+            let _asked = asked.await;
+        }));
+        Ok(Self { handle, socket, shutdown, server })
+    }
+
+    /// Lets every run rest, and gives the home up.
+    pub(crate) async fn shutdown(self) {
+        if let Err(error) = self.handle.interrupt_all().await {
+            tracing::error!(%error, "the runs could not be put to rest; they recover at the next start");
+        }
+        // The file goes first, so that nobody new comes in.
+        if let Err(error) = std::fs::remove_file(&self.socket) {
+            tracing::debug!(%error, "the socket was gone already");
+        }
+        let _server_gone = self.shutdown.send(());
+        match self.server.await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => tracing::warn!(%error, "the API ended badly"),
+            Err(error) => tracing::warn!(%error, "the API ended badly"),
+        }
+    }
+}
+
+/// Binds the socket. The lock of the home is held, so a socket that is there is a dead process's.
+fn listen(socket: &Path) -> std::io::Result<UnixListener> {
+    use std::os::unix::fs::PermissionsExt as _;
+    match std::fs::remove_file(socket) {
+        Ok(()) => {}
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+        Err(error) => return Err(error),
+    }
+    let (short, _folder) = ronde_net::short_socket(socket)?;
+    let listener = UnixListener::bind(&short)?;
+    std::fs::set_permissions(socket, std::fs::Permissions::from_mode(0o600))?;
+    Ok(listener)
+}
+
+/// Brings the home and the journals of its runs together again, and takes up or parks what a dead
+/// process left.
+async fn recover(handle: &Handle, leftovers: Leftovers) -> Result<(), Refusal> {
+    let home = handle.shared().store.home();
+    let runs: Vec<_> = home
+        .runs()
+        .filter(|run| matches!(run.outcome, None | Some(Outcome::Interrupted | Outcome::HandedOff)))
+        .cloned()
+        .collect();
+    for run in runs {
+        if let Err(refusal) = recover_run(handle, &run, leftovers).await {
+            tracing::error!(run = %run.run, error = %refusal, "the run cannot be taken up");
+        }
+    }
+    Ok(())
+}
+
+async fn recover_run(
+    handle: &Handle,
+    run: &RunSummary,
+    leftovers: Leftovers,
+) -> Result<(), Refusal> {
+    let store = &handle.shared().store;
+    let state = match store.read_run(&run.run, 1).await {
+        Ok(records) => RunState::fold(&records)
+            .map_err(|error| Refusal::new(RefusalKind::Failed, error.to_string()))?,
+        Err(StoreError::Missing { .. }) => None,
+        Err(error) => return Err(error.into()),
+    };
+    let left = match leftovers {
+        Leftovers::TakeUp => Wake::Recover,
+        Leftovers::Park => Wake::Park,
+    };
+    let Some(state) = state else { return handle.take(&run.run, left).await };
+    match state.outcome() {
+        None => handle.take(&run.run, left).await,
+        Some(Outcome::Interrupted) if leftovers == Leftovers::TakeUp => {
+            handle.take(&run.run, Wake::Recover).await
+        }
+        Some(outcome) => {
+            if run.outcome != Some(outcome) {
+                store.record(rested(&state).into_iter().collect()).await?;
+            }
+            // It was answered, and the process died before the run heard of it.
+            match handle.answered(&state) {
+                Some((item, answer)) if leftovers == Leftovers::TakeUp => {
+                    handle.take(&run.run, Wake::Answer(item, answer)).await
+                }
+                _ => Ok(()),
+            }
+        }
+    }
+}

@@ -1,0 +1,260 @@
+//! A project's loops as they are served: which there are, when they come due, and what becomes of an
+//! instant that came.
+
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use async_trait::async_trait;
+use ronde_loops::TriggerSpec;
+use ronde_protocol::{
+    LoopName, ProjectId, RunId, SlotId, Timestamp,
+    firing::{Cause, Firing, SkipReason},
+};
+use ronde_state::event::HomeEvent;
+use ronde_trigger::{
+    Cron, Due, Schedule, Skip, SkippedSlots,
+    actor::{Key, Slots, Watch},
+};
+
+use crate::{
+    frozen::Frozen,
+    handle::{Handle, Refusal, RefusalKind},
+    http::ProjectReply,
+};
+
+/// The loop files of a project, sorted by name.
+///
+/// # Errors
+/// Where the folder cannot be read.
+pub(crate) fn loop_files(root: &Path) -> Result<Vec<PathBuf>, Refusal> {
+    let folder = root.join(".ronde/loops");
+    let unreadable = |error: std::io::Error| {
+        Refusal::new(RefusalKind::Invalid, format!("cannot read {}: {error}", folder.display()))
+            .hint("loops are files `.ronde/loops/NAME.toml`; `ronde init` writes one")
+    };
+    let mut files = Vec::new();
+    for entry in std::fs::read_dir(&folder).map_err(unreadable)? {
+        let path = entry.map_err(unreadable)?.path();
+        if path.extension().is_some_and(|extension| extension == "toml") {
+            files.push(path);
+        }
+    }
+    files.sort();
+    Ok(files)
+}
+
+/// Serves the loops of a project from here on. One that is wrong is told and left out; it harms no
+/// other. Loops that were served before and are not there any more are served no longer.
+///
+/// # Errors
+/// Where the folder cannot be read, or nothing can be written down.
+pub(crate) async fn open(handle: &Handle, root: &Path) -> Result<ProjectReply, Refusal> {
+    let root = std::fs::canonicalize(root).map_err(|error| {
+        Refusal::new(RefusalKind::Invalid, format!("{}: {error}", root.display()))
+    })?;
+    let mut reply = ProjectReply::default();
+    let mut found: BTreeMap<LoopName, Frozen> = BTreeMap::new();
+    for file in loop_files(&root)? {
+        let frozen = match Frozen::read(&file) {
+            Ok(frozen) => frozen,
+            Err(error) => {
+                reply.problems.push(error.to_string());
+                continue;
+            }
+        };
+        let name = frozen.definition.name.clone();
+        if let Some(first) = found.get(&name) {
+            reply.problems.push(format!(
+                "{}: a loop named `{name}` is defined in {} already\n  hint: give each loop of a project a name of its own",
+                file.display(),
+                first.file.display()
+            ));
+            continue;
+        }
+        if let Err(refusal) = frozen.preflight(handle.shared()).await {
+            reply.problems.push(format!("{}: {refusal}", file.display()));
+        }
+        found.insert(name, frozen);
+    }
+    let project = ProjectId::of(&root.to_string_lossy());
+    let gone: Vec<_> = handle
+        .shared()
+        .store
+        .home()
+        .loops()
+        .filter(|served| served.project == project && !found.contains_key(&served.loop_name))
+        .map(|served| served.loop_name.clone())
+        .collect();
+    for loop_name in gone {
+        handle.clockwork().set(&project, &loop_name, Vec::new());
+        let removed = HomeEvent::LoopRemoved { project: project.clone(), loop_name };
+        handle.shared().store.record(vec![removed]).await?;
+    }
+    for (name, frozen) in found {
+        register(handle, &frozen).await?;
+        reply.loops.push(name);
+    }
+    Ok(reply)
+}
+
+/// Writes down that a loop is served, and has the clockwork watch its triggers.
+async fn register(handle: &Handle, frozen: &Frozen) -> Result<(), Refusal> {
+    let store = &handle.shared().store;
+    let definition = handle.keep(frozen).await?;
+    let (project, loop_name) = (frozen.project(), frozen.definition.name.clone());
+    let now = handle.shared().clock.now();
+    let home = store.home();
+    let mut events = Vec::new();
+    if home.served(&project, &loop_name).is_none_or(|served| served.definition != definition) {
+        events.push(HomeEvent::LoopRegistered {
+            project: project.clone(),
+            loop_name: loop_name.clone(),
+            file: frozen.file.clone(),
+            definition,
+        });
+    }
+    let triggers = &frozen.definition.triggers;
+    for trigger in triggers {
+        // A trigger that is new fires nothing of the past.
+        if home.watermark(&project, &loop_name, &trigger.hash).is_none() {
+            events.push(HomeEvent::Watermark {
+                project: project.clone(),
+                loop_name: loop_name.clone(),
+                trigger: trigger.hash.clone(),
+                upto: now,
+            });
+        }
+    }
+    if !events.is_empty() {
+        store.record(events).await?;
+    }
+    let home = store.home();
+    let mut watches = Vec::new();
+    for trigger in triggers.iter().filter(|_| frozen.definition.enabled) {
+        let anchor = home.anchor(&project, &loop_name, &trigger.hash).unwrap_or(now);
+        let seed = format!("{project}/{loop_name}/{}", trigger.hash);
+        watches.push((trigger.hash.clone(), Watch {
+            schedule: schedule(trigger, anchor)?,
+            jitter: ronde_trigger::jitter(&seed, trigger.jitter),
+            catch_up: trigger.catch_up,
+            watermark: home.watermark(&project, &loop_name, &trigger.hash).unwrap_or(now),
+        }));
+    }
+    handle.clockwork().set(&project, &loop_name, watches);
+    Ok(())
+}
+
+/// The instants of a trigger.
+///
+/// # Errors
+/// Where its text, which was checked before, is no schedule.
+pub(crate) fn schedule(
+    trigger: &ronde_loops::Trigger,
+    anchor: Timestamp,
+) -> Result<Schedule, Refusal> {
+    let wrong = |message: String| Refusal::new(RefusalKind::Invalid, message);
+    Ok(match &trigger.spec {
+        TriggerSpec::Cron(text) => Schedule::Cron {
+            cron: Cron::parse(text).map_err(|error| wrong(error.message))?,
+            zone: match &trigger.timezone {
+                Some(name) => ronde_trigger::zone(name).map_err(|error| wrong(error.message))?,
+                None => ronde_trigger::zone::local(),
+            },
+        },
+        TriggerSpec::Every(period) => Schedule::Every { period: *period, anchor },
+    })
+}
+
+/// Writes down what came due, and starts its run.
+pub(crate) struct Firings {
+    handle: tokio::sync::OnceCell<Handle>,
+}
+
+impl Firings {
+    /// Firings without a door yet: the clockwork and the door need each other.
+    pub(crate) fn new() -> Arc<Self> {
+        Arc::new(Self { handle: tokio::sync::OnceCell::new() })
+    }
+
+    /// Gives the door.
+    pub(crate) fn open(&self, handle: Handle) {
+        // Set once, at the start; a second door would be the same one.
+        let _set = self.handle.set(handle);
+    }
+}
+
+#[async_trait]
+impl Slots for Firings {
+    async fn came(&self, of: &Key, due: Due) -> Result<(), String> {
+        let handle = self.handle.get().ok_or("ronde is starting")?;
+        came(handle, of, due).await.map_err(|refusal| refusal.to_string())
+    }
+}
+
+async fn came(handle: &Handle, of: &Key, due: Due) -> Result<(), Refusal> {
+    let store = &handle.shared().store;
+    let slot = |at| SlotId::scheduled(&of.project, &of.loop_name, &of.trigger, at);
+    let skipped = |row: &SkippedSlots, reason| HomeEvent::SlotsSkipped {
+        project: of.project.clone(),
+        loop_name: of.loop_name.clone(),
+        trigger: of.trigger.clone(),
+        slot: slot(row.first),
+        first: row.first,
+        last: row.last,
+        count: row.count,
+        reason,
+    };
+    let mut rows = Vec::new();
+    for row in &due.skipped {
+        let reason = match (row.why, due.fire) {
+            (Skip::Superseded, Some(by)) => SkipReason::Superseded { by: slot(by) },
+            _ => SkipReason::Missed,
+        };
+        rows.push(skipped(row, reason));
+    }
+    let home = store.home();
+    // A slot that has its run already is told again after a crash; the run is no overlap of itself.
+    let fresh = due.fire.filter(|at| home.slot(&slot(*at)).is_none());
+    let busy = home.active_run(&of.project, &of.loop_name);
+    let fire = match (fresh, busy) {
+        (Some(at), Some(busy)) => {
+            let row = SkippedSlots { why: Skip::Superseded, first: at, last: at, count: 1 };
+            rows.push(skipped(&row, SkipReason::Overlap { run: busy.run.clone() }));
+            None
+        }
+        (fresh, _) => fresh,
+    };
+    if !rows.is_empty() {
+        store.record(rows).await?;
+    }
+    let Some(at) = fire else { return Ok(()) };
+    let Some(served) = home.served(&of.project, &of.loop_name) else {
+        return Err(Refusal::new(RefusalKind::Missing, format!("loop {} is not served", of.loop_name)));
+    };
+    let frozen = Frozen::load(&store.get_artefact(&served.definition).await?)?;
+    let trigger = frozen
+        .definition
+        .triggers
+        .iter()
+        .find(|trigger| trigger.hash == of.trigger)
+        .ok_or_else(|| Refusal::new(RefusalKind::Missing, "the trigger is not in its loop any more"))?;
+    let cause = match trigger.spec {
+        TriggerSpec::Cron(_) => Cause::Cron { trigger: trigger.index },
+        TriggerSpec::Every(_) => Cause::Every { trigger: trigger.index },
+    };
+    let slot = slot(at);
+    let firing = Firing {
+        run: RunId::of(&of.loop_name, &slot),
+        slot,
+        project: of.project.clone(),
+        loop_name: of.loop_name.clone(),
+        cause,
+        due: at,
+        definition: served.definition.clone(),
+    };
+    handle.fire(firing, &frozen.root, Some(of.trigger.clone())).await?;
+    Ok(())
+}

@@ -1,0 +1,153 @@
+//! The report of a run: claim, artefact, observation, scope. Made from the journal alone, and careful to
+//! keep three ends apart: the worker finished, ronde stopped it, the goal is reached.
+
+use std::{fmt::Write as _, path::Path};
+
+use ronde_protocol::{RunId, outcome::Outcome, verdict::Finding};
+use ronde_state::{local::LocalReader, run::RunState};
+
+use crate::{
+    frozen::Frozen,
+    handle::{Refusal, RefusalKind},
+};
+
+/// The state of a run, read beside whoever owns the home.
+pub(crate) fn state(reader: &LocalReader, run: &RunId) -> Result<RunState, Refusal> {
+    let records = reader.read_run(run, 1)?;
+    RunState::fold(&records)
+        .map_err(|error| Refusal::new(RefusalKind::Failed, format!("the journal of {run}: {error}")))?
+        .ok_or_else(|| Refusal::new(RefusalKind::Missing, format!("run {run} has no journal yet")))
+}
+
+/// The report of a run of a home.
+pub(crate) fn of_run(home: &Path, run: &RunId) -> Result<String, Refusal> {
+    let reader = LocalReader::open(home)?;
+    let state = state(&reader, run)?;
+    let repo = reader
+        .get_artefact(&state.firing.definition)
+        .ok()
+        .and_then(|bytes| Frozen::load(&bytes).ok())
+        .map(|frozen| crate::wiring::repository(&frozen, home).display().to_string());
+    Ok(compose(&state, repo.as_deref()))
+}
+
+/// The report in words.
+pub(crate) fn compose(state: &RunState, repo: Option<&str>) -> String {
+    let mut text = String::new();
+    let outcome = state.outcome().map_or_else(|| "at work".to_owned(), |outcome| outcome.to_string());
+    let reason = crate::event::rest_reason(state);
+    let _infallible = writeln!(text, "\nrun          {} ({outcome})", state.firing.run);
+    if !reason.is_empty() {
+        let _infallible = writeln!(text, "             {reason}");
+    }
+    claim(&mut text, state);
+    artefact(&mut text, state, repo);
+    observation(&mut text, state);
+    scope(&mut text, state);
+    if let Some(waiting) = &state.waiting {
+        let item = waiting.item;
+        let _infallible = writeln!(text, "next         ronde inbox show {item}, then ronde answer {item} \"…\"");
+    }
+    text
+}
+
+fn claim(text: &mut String, state: &RunState) {
+    let said = state.attempt().and_then(|attempt| attempt.end.as_ref());
+    let said = match said {
+        Some(end) if !end.claim.trim().is_empty() => end.claim.trim().to_owned(),
+        Some(_) => "the worker said nothing".to_owned(),
+        None => "no worker has finished".to_owned(),
+    };
+    row(text, "claim", &said, 3);
+}
+
+fn artefact(text: &mut String, state: &RunState, repo: Option<&str>) {
+    let repo = repo.unwrap_or("the repository");
+    let delivered = state.delivered.as_ref().and_then(|delivered| delivered.branch.as_deref());
+    match (delivered, &state.branch) {
+        (Some(branch), _) => {
+            row(text, "artefact", &format!("branch {branch} in {repo}"), 1);
+            look(text, state, branch, repo);
+        }
+        (None, Some(branch)) => {
+            row(text, "artefact", &format!("unverified work on branch {branch} in {repo}"), 1);
+            look(text, state, branch, repo);
+        }
+        (None, None) => row(text, "artefact", "none", 1),
+    }
+}
+
+fn look(text: &mut String, state: &RunState, branch: &str, repo: &str) {
+    let base = state.prepared.as_ref().map_or("HEAD", |prepared| prepared.base.as_str());
+    let base = base.get(..12).unwrap_or(base);
+    let _infallible = writeln!(text, "             look: git -C {repo} diff {base}..{branch}");
+}
+
+fn observation(text: &mut String, state: &RunState) {
+    let verdict = state
+        .attempts
+        .iter()
+        .rev()
+        .find_map(|attempt| attempt.verdict.as_ref())
+        .or(state.baseline.as_ref());
+    let Some(verdict) = verdict else {
+        row(text, "observation", "no check has been run", 1);
+        return;
+    };
+    let mut seen = String::new();
+    for path in &verdict.protected {
+        let _infallible = writeln!(seen, "protected path changed: {path}");
+    }
+    for check in &verdict.checks {
+        let word = match check.finding {
+            Finding::Pass => "pass",
+            Finding::Fail => "fail",
+            Finding::Unknown => "unknown",
+        };
+        let flaky = match check.passes {
+            Some((passes, runs)) if passes > 0 && passes < runs => format!(", flaky: {passes} of {runs}"),
+            _ => String::new(),
+        };
+        let _infallible = writeln!(seen, "{word}  {}: `{}` ({}{flaky})", check.name, check.run, check.exit);
+    }
+    row(text, "observation", seen.trim_end(), usize::MAX);
+}
+
+fn scope(text: &mut String, state: &RunState) {
+    let base = state.prepared.as_ref().map_or_else(
+        || "no workspace".to_owned(),
+        |prepared| {
+            let commit = prepared.base.as_str();
+            let of = prepared.branch.as_deref().map(|branch| format!(" ({branch})")).unwrap_or_default();
+            format!("base {}{of}", commit.get(..12).unwrap_or(commit))
+        },
+    );
+    let tree = state.tree().map(|tree| format!(", tree {}", tree.as_str().get(..12).unwrap_or(tree.as_str())));
+    let _infallible = writeln!(
+        text,
+        "scope        {base}{}, definition {}",
+        tree.unwrap_or_default(),
+        state.firing.definition.as_str().get(..8).unwrap_or_default()
+    );
+    let changed: usize = state.attempt().and_then(|a| a.snapshot.as_ref()).map_or(0, |(_, paths)| paths.len());
+    let spent = state.usage.amount();
+    let _infallible = writeln!(
+        text,
+        "             {} attempts, {} iterations, {} tokens, {}, {changed} paths changed",
+        state.attempts.len(),
+        state.iterations,
+        spent.tokens,
+        spent.cost
+    );
+    if state.outcome() == Some(Outcome::Done) && !state.changed() {
+        text.push_str("             nothing had to change\n");
+    }
+}
+
+/// A row whose value is cut to some lines and hangs under its name.
+fn row(text: &mut String, name: &str, value: &str, lines: usize) {
+    for (number, line) in value.lines().take(lines).enumerate() {
+        let name = if number == 0 { name } else { "" };
+        let _infallible = writeln!(text, "{name:<12} {line}");
+    }
+}

@@ -1,0 +1,31 @@
+//! What the loop file's checker asks others: cron texts and zones of the trigger, patterns of the gate.
+
+use ronde_loops::{Refusal, Validators};
+
+/// The validators of this program.
+pub(crate) static VALIDATORS: Known = Known;
+
+/// Knows what this program can do.
+pub(crate) struct Known;
+
+impl Validators for Known {
+    fn cron(&self, text: &str) -> Result<(), Refusal> {
+        ronde_trigger::Cron::parse(text).map(drop).map_err(|error| Refusal {
+            message: error.message,
+            hint: error.hint,
+            span: Some(error.span),
+        })
+    }
+
+    fn zone(&self, name: &str) -> Result<(), Refusal> {
+        ronde_trigger::zone(name).map(drop).map_err(|error| Refusal {
+            message: error.message,
+            hint: error.hint,
+            span: None,
+        })
+    }
+
+    fn rule(&self, pattern: &str) -> Result<(), Refusal> {
+        ronde_sandbox::gate::check_pattern(pattern).map_err(Refusal::new)
+    }
+}
