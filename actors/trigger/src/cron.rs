@@ -469,7 +469,10 @@ impl Field {
             }
             return Err(self.error(
                 format!("`{text}` is out of range"),
-                Some(format!("a {} is {} to {}", self.name, self.low, self.high)),
+                Some(format!(
+                    "the {} is {} to {}",
+                    self.name, self.low, self.high
+                )),
                 span,
             ));
         }
