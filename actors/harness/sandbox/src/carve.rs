@@ -16,17 +16,19 @@ pub(crate) enum Right {
 }
 
 /// The paths to allow, each with everything beneath it. All paths must be resolved. `readable` is
-/// where reading begins, usually `/`.
+/// where reading begins: `/`, and what can be read beneath a hidden path.
 ///
-/// A writable path beneath a hidden one is granted; one that *is* hidden, or cannot be reached, is an
-/// error that says so.
+/// A path beneath a hidden one is granted if it is named. One that *is* hidden cannot be read; that it
+/// is to be writable is an error.
 pub(crate) fn grants(
-    readable: &Path,
+    readable: &[&Path],
     writable: &[PathBuf],
     hidden: &[PathBuf],
 ) -> Result<Vec<(PathBuf, Right)>, String> {
     let mut found = Vec::new();
-    walk(readable, Right::Read, hidden, &mut found)?;
+    for path in readable {
+        walk(path, Right::Read, hidden, &mut found)?;
+    }
     for path in writable {
         if hidden.contains(path) {
             return Err(format!("{} is both writable and hidden", path.display()));
@@ -120,7 +122,7 @@ mod tests {
         for (writable, hidden, want) in table {
             let paths =
                 |names: &[&str]| names.iter().map(|name| root.join(name)).collect::<Vec<_>>();
-            let mut got: Vec<String> = grants(&root, &paths(writable), &paths(hidden))
+            let mut got: Vec<String> = grants(&[&root], &paths(writable), &paths(hidden))
                 .expect("granted")
                 .into_iter()
                 .map(|(path, right)| {
@@ -137,7 +139,14 @@ mod tests {
             got.sort();
             assert_eq!(got, want, "{writable:?} {hidden:?}");
         }
-        let error = grants(&root, &[root.join("a")], &[root.join("a")]).expect_err("contradiction");
+        let beneath = root.join("a/b/secret/work");
+        let named = grants(&[&beneath], &[], &[root.join("a/b/secret")]).expect("granted");
+        assert_eq!(named, [(beneath, Right::Read)]);
+        let secret = root.join("a/b/secret");
+        let itself = grants(&[&secret], &[], std::slice::from_ref(&secret)).expect("granted");
+        assert_eq!(itself, []);
+        let error =
+            grants(&[&root], &[root.join("a")], &[root.join("a")]).expect_err("contradiction");
         assert!(error.contains("both writable and hidden"), "{error}");
     }
 }

@@ -58,7 +58,8 @@ const DROPPED: [CapabilitySet; 17] = [
     CapabilitySet::PERFMON,
 ];
 
-/// Confines the calling thread and what it will exec.
+/// Confines the calling thread and what it will exec. The current folder must be the one it is to
+/// start in.
 pub(crate) fn apply(policy: &Policy) -> Result<(), String> {
     if !policy.confines_files() && policy.network {
         return Ok(());
@@ -104,7 +105,10 @@ fn restrict_files(policy: &Policy) -> Result<(), String> {
                 .map_err(|error| format!("cannot make {} writable: {error}", path.display()))
         })
         .collect::<Result<Vec<_>, _>>()?;
-    for (path, right) in carve::grants(Path::new("/"), &writable, &hidden(policy)?)? {
+    let start =
+        std::env::current_dir().map_err(|error| format!("cannot tell where it starts: {error}"))?;
+    let readable = [Path::new("/"), &start];
+    for (path, right) in carve::grants(&readable, &writable, &hidden(policy)?)? {
         let rights = match right {
             Right::Read => reading(),
             Right::Write => writing(),

@@ -13,6 +13,8 @@ use ronde_protocol::access::Level;
 /// process outside its own tree. With [`Level::Full`] there is no file isolation, and `writable` and
 /// `hidden` mean nothing.
 ///
+/// The folder the program starts in can be read with all that is in it, even beneath a hidden path.
+///
 /// Landlock only knows how to allow. A hidden path is held by allowing everything beside it, so two
 /// things follow for each folder above a hidden path: it cannot be listed, and what is newly made in
 /// it after the program started cannot be read by that program.
@@ -24,8 +26,9 @@ pub struct Policy {
     pub network: bool,
     /// Folders and files that can be written. Each must exist; one inside a hidden path is granted.
     pub writable: Vec<PathBuf>,
-    /// Paths that can be neither read nor written. One that does not exist when the program starts
-    /// is passed over.
+    /// Paths that can be neither read nor written, with all beneath them but what is `writable` and
+    /// the folder the program starts in. One that does not exist when the program starts is passed
+    /// over.
     pub hidden: Vec<PathBuf>,
     /// Resource limits.
     pub limits: Limits,

@@ -508,10 +508,10 @@ proptest! {
         }
         let inner = format!("{git}{gap}{push}{after}");
         let inner = if opening.ends_with('\'') { inner.replace('\'', "") } else { inner };
-        let inner = if opening.contains('`') { inner.replace(['\\', '"'], "") } else { inner };
+        let inner = if opening.contains('`') { inner.replace("\\\n", " ").replace(['\\', '"'], "") } else { inner };
         command.push_str(&opening);
         command.push_str(&inner);
-        command.push_str(match opening.as_str() {
+        command.push_str(match opening {
             "( " => "\n)",
             "{ " => "\n}",
             "if " => "\nthen x; fi",

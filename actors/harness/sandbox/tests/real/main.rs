@@ -1,0 +1,5 @@
+//! Real programs behind real keepers; this binary is its own keeper.
+
+mod confine;
+mod process;
+mod support;
