@@ -185,7 +185,7 @@ impl<'a> Findings<'a> {
     /// The errors in the order of the file; `None` where there are none.
     pub(crate) fn into_errors(mut self) -> Option<Errors> {
         self.found
-            .sort_by(|a, b| (a.span.start, a.span.end).cmp(&(b.span.start, b.span.end)));
+            .sort_by_key(|error| (error.span.start, error.span.end));
         self.found.dedup();
         (!self.found.is_empty()).then_some(Errors(self.found))
     }

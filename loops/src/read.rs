@@ -290,7 +290,7 @@ impl Reader<'_, '_> {
                 match number.map(u64::try_from) {
                     Ok(Ok(0)) => {
                         let hint = format!("the least is `{name} = 1`");
-                        self.error(&span, format!("`{name}` is more than 0"), hint);
+                        self.error(&span, format!("`{name}` must be more than 0"), hint);
                         None
                     }
                     Ok(Ok(number)) if number <= u64::from(u32::MAX) => Some(Value::Count(number)),

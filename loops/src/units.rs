@@ -126,7 +126,7 @@ pub(crate) fn money(text: &str) -> Result<MicroUsd, Refusal> {
 
 /// The refusal of a zero.
 pub(crate) fn zero(what: &str, example: &str) -> Refusal {
-    Refusal::new(format!("{what} is more than 0")).hint(format!(
+    Refusal::new(format!("{what} must be more than 0")).hint(format!(
         "leave the key out for the default, or write for example `{example}`"
     ))
 }

@@ -169,7 +169,9 @@ fn the_document_has_each_key() {
         keys(&schema, &[], &mut found);
         for (path, name, _) in found {
             assert!(
-                document.contains(&format!("`{name}`")) || document.contains(&format!("[{name}")),
+                document.contains(&format!("`{name}`"))
+                    || document.contains(&format!("[{name}]"))
+                    || document.contains(&format!(".{name}]")),
                 "{path:?} {name} is in docs/loop-file.md"
             );
         }
