@@ -83,7 +83,8 @@ mod tests {
 
     #[test]
     fn only_what_is_allowed_passes() {
-        let table: [(&[&str], &[(&str, &str)], &[&str]); 8] = [
+        type Row<'a> = (&'a [&'a str], &'a [(&'a str, &'a str)], &'a [&'a str]);
+        let table: [Row<'_>; 8] = [
             (&[], &[], &[]),
             (&["PATH", "NOT_SET"], &[], &["PATH=own"]),
             (&["L*"], &[], &["LANG=own", "LC_ALL=own"]),

@@ -115,7 +115,12 @@ impl Spawner {
         };
 
         let began = Instant::now();
-        let child = tokio::process::Command::new(&self.keeper)
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "this is the one place that starts processes"
+        )]
+        let mut keeper = tokio::process::Command::new(&self.keeper);
+        let child = keeper
             .arg0("ronde")
             .arg(keeper::ARG)
             .env_clear()
@@ -241,8 +246,8 @@ impl Drop for Running {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd)]
 enum Stop {
     No,
-    Stop,
-    Kill,
+    Gently,
+    AtOnce,
 }
 
 /// Stops a program and its tree.
@@ -254,12 +259,12 @@ pub struct Stopper {
 impl Stopper {
     /// Ends the tree: SIGTERM now, SIGKILL after the command's grace. Doing it again does nothing.
     pub fn stop(&self) {
-        self.raise(Stop::Stop);
+        self.raise(Stop::Gently);
     }
 
     /// Ends the tree with SIGKILL, now.
     pub fn kill(&self) {
-        self.raise(Stop::Kill);
+        self.raise(Stop::AtOnce);
     }
 
     fn raise(&self, to: Stop) {
@@ -323,8 +328,8 @@ async fn supervise(socket: UnixStream, mut child: Child, mut stops: watch::Recei
             Ok(()) = stops.changed() => {
                 let byte = match *stops.borrow_and_update() {
                     Stop::No => continue,
-                    Stop::Stop => STOP,
-                    Stop::Kill => KILL,
+                    Stop::Gently => STOP,
+                    Stop::AtOnce => KILL,
                 };
                 // A keeper that is already gone is seen by the read.
                 let _ = write.write_all(&[byte]).await;

@@ -509,7 +509,7 @@ proptest! {
         let inner = format!("{git}{gap}{push}{after}");
         let inner = if opening.ends_with('\'') { inner.replace('\'', "") } else { inner };
         let inner = if opening.contains('`') { inner.replace("\\\n", " ").replace(['\\', '"'], "") } else { inner };
-        command.push_str(&opening);
+        command.push_str(opening);
         command.push_str(&inner);
         command.push_str(match opening {
             "( " => "\n)",

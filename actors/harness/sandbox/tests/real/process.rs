@@ -406,7 +406,12 @@ async fn helper_that_is_killed() {
 async fn when_ronde_is_killed_the_tree_is_gone() {
     let dir = tempfile::tempdir().expect("a folder");
     fifo(&dir.path().join("told"));
-    let mut ronde = tokio::process::Command::new(std::env::current_exe().expect("this test"))
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "it stands for ronde, which nobody keeps"
+    )]
+    let mut ronde = tokio::process::Command::new(std::env::current_exe().expect("this test"));
+    let mut ronde = ronde
         .args(["--exact", "process::helper_that_is_killed", "--nocapture"])
         .env("RONDE_TEST_TREE_IN", dir.path())
         .stdout(std::process::Stdio::null())
@@ -424,7 +429,7 @@ async fn when_ronde_is_killed_the_tree_is_gone() {
 async fn when_the_keeper_is_killed_the_end_is_unknown_and_the_program_dies() {
     let dir = tempfile::tempdir().expect("a folder");
     fifo(&dir.path().join("ready"));
-    let running = start(sh(dir.path(), "echo $$ $PPID > ready; sleep 1000")).await;
+    let running = start(sh(dir.path(), "echo $$ $PPID > ready; exec sleep 1000")).await;
     let line = line_from(&dir.path().join("ready")).await;
     let (pid, keeper) = line.split_once(' ').expect("two numbers");
     let keeper = rustix::process::Pid::from_raw(keeper.parse().expect("a number")).expect("not 0");
