@@ -18,6 +18,11 @@ mod segments;
 mod slots;
 mod snapshot;
 
+#[cfg(test)]
+mod tests;
+
+#[cfg(any(test, feature = "conformance"))]
+pub mod conformance;
 pub mod disk;
 pub mod event;
 pub mod home;

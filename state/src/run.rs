@@ -174,7 +174,10 @@ impl RunState {
     /// # Errors
     /// [`Illegal`] where it is not the first record, or not `Fired`.
     pub fn begin(record: &Record<RunEvent>) -> Result<Self, Illegal> {
-        let illegal = |reason: &str| Illegal { seq: record.seq, reason: reason.to_owned() };
+        let illegal = |reason: &str| Illegal {
+            seq: record.seq,
+            reason: reason.to_owned(),
+        };
         if record.seq != 1 {
             return Err(illegal("a journal begins with record 1"));
         }
@@ -217,12 +220,18 @@ impl RunState {
     /// [`Illegal`] where the record is out of order, from an older owner, after the end, or says
     /// something that cannot follow. The state is then as it was before.
     pub fn apply(&mut self, record: &Record<RunEvent>) -> Result<(), Illegal> {
-        let illegal = |reason: String| Illegal { seq: record.seq, reason };
+        let illegal = |reason: String| Illegal {
+            seq: record.seq,
+            reason,
+        };
         if record.seq != self.seq + 1 {
             return Err(illegal(format!("follows record {}", self.seq)));
         }
         if record.epoch < self.epoch {
-            return Err(illegal(format!("epoch {} is older than {}", record.epoch, self.epoch)));
+            return Err(illegal(format!(
+                "epoch {} is older than {}",
+                record.epoch, self.epoch
+            )));
         }
         if let Some(end) = &self.ended {
             return Err(illegal(format!("the run has ended as {}", end.outcome)));
@@ -251,7 +260,10 @@ impl RunState {
 
     /// The tree as the last attempt left it; none before the first snapshot.
     pub fn tree(&self) -> Option<&TreeId> {
-        self.attempts.iter().rev().find_map(|a| a.snapshot.as_ref().map(|(tree, _)| tree))
+        self.attempts
+            .iter()
+            .rev()
+            .find_map(|a| a.snapshot.as_ref().map(|(tree, _)| tree))
     }
 
     /// Whether that tree differs from the base's.
@@ -278,7 +290,9 @@ impl RunState {
     /// Model calls that were begun and whose end is not recorded are not in here.
     pub fn attempts_since_answer(&self) -> impl Iterator<Item = &Attempt> {
         let answers = self.answers.len();
-        self.attempts.iter().filter(move |attempt| attempt.answers_before == answers)
+        self.attempts
+            .iter()
+            .filter(move |attempt| attempt.answers_before == answers)
     }
 
     fn apply_event(&mut self, record: &Record<RunEvent>) -> Result<(), String> {
@@ -307,35 +321,68 @@ impl RunState {
                     branch: branch.clone(),
                 });
             }
-            RunEvent::Turn { attempt, worker, event } => self.turn(*attempt, worker, event)?,
-            RunEvent::AttemptEnded { attempt, worker, end } => {
-                self.finished(&Step::Attempt { attempt: *attempt, worker: worker.clone() })?;
+            RunEvent::Turn {
+                attempt,
+                worker,
+                event,
+            } => self.turn(*attempt, worker, event)?,
+            RunEvent::AttemptEnded {
+                attempt,
+                worker,
+                end,
+            } => {
+                self.finished(&Step::Attempt {
+                    attempt: *attempt,
+                    worker: worker.clone(),
+                })?;
                 if !end.metered {
                     self.usage = self.usage.plus(end.usage);
                     self.iterations = self.iterations.saturating_add(end.iterations);
                 }
                 self.attempt_mut(*attempt, worker)?.end = Some(end.clone());
             }
-            RunEvent::Snapshot { attempt, worker, tree, changed } => {
-                self.finished(&Step::Snapshot { attempt: *attempt, worker: worker.clone() })?;
+            RunEvent::Snapshot {
+                attempt,
+                worker,
+                tree,
+                changed,
+            } => {
+                self.finished(&Step::Snapshot {
+                    attempt: *attempt,
+                    worker: worker.clone(),
+                })?;
                 self.attempt_mut(*attempt, worker)?.snapshot =
                     Some((tree.clone(), changed.clone()));
             }
             RunEvent::VerdictGiven { attempt, verdict } => self.verdict(*attempt, verdict)?,
             RunEvent::Delivered { branch, commit } => {
                 self.finished(&Step::Deliver)?;
-                self.delivered = Some(Delivered { branch: branch.clone(), commit: commit.clone() });
+                self.delivered = Some(Delivered {
+                    branch: branch.clone(),
+                    commit: commit.clone(),
+                });
             }
-            RunEvent::Waiting { item, reason, branch } => {
+            RunEvent::Waiting {
+                item,
+                reason,
+                branch,
+            } => {
                 self.finish_question(*reason)?;
-                self.waiting = Some(Waiting { item: *item, reason: *reason });
+                self.waiting = Some(Waiting {
+                    item: *item,
+                    reason: *reason,
+                });
                 if branch.is_some() {
                     self.branch.clone_from(branch);
                 }
                 self.last = record.at;
                 self.rest();
             }
-            RunEvent::Noticed { item, reason, branch } => {
+            RunEvent::Noticed {
+                item,
+                reason,
+                branch,
+            } => {
                 self.finish_question(*reason)?;
                 self.notices.push((*item, *reason));
                 if branch.is_some() {
@@ -359,12 +406,19 @@ impl RunState {
                 self.last = record.at;
                 self.rest();
             }
-            RunEvent::Ended { outcome, changed, reason } => {
+            RunEvent::Ended {
+                outcome,
+                changed,
+                reason,
+            } => {
                 if !outcome.is_end() {
                     return Err(format!("{outcome} is a rest, not an end"));
                 }
-                self.ended =
-                    Some(End { outcome: *outcome, changed: *changed, reason: reason.clone() });
+                self.ended = Some(End {
+                    outcome: *outcome,
+                    changed: *changed,
+                    reason: reason.clone(),
+                });
                 self.last = record.at;
                 self.rest();
             }
@@ -460,7 +514,11 @@ impl RunState {
             .ok_or_else(|| format!("there is no attempt {number}"))?;
         match &attempt.snapshot {
             Some((tree, _)) if *tree == verdict.tree => {}
-            _ => return Err(format!("the verdict is not on the tree attempt {number} left")),
+            _ => {
+                return Err(format!(
+                    "the verdict is not on the tree attempt {number} left"
+                ));
+            }
         }
         attempt.verdict = Some(verdict.clone());
         Ok(())
@@ -473,16 +531,21 @@ impl RunState {
         };
         self.waiting = None;
         self.active_since = Some(at);
-        self.answers.push(Answered { item, reason, answer: answer.clone() });
+        self.answers.push(Answered {
+            item,
+            reason,
+            answer: answer.clone(),
+        });
         if matches!(answer, Answer::Text { .. } | Answer::Approve) {
             match reason {
                 // Somebody looked: what was begun may be begun again.
                 Reason::UnknownEffect => {
                     self.lost.clear();
                     if let Some(last) = self.attempts.last_mut()
-                        && last.end.as_ref().is_some_and(|end| {
-                            matches!(end.reason, EndReason::Unknown { .. })
-                        })
+                        && last
+                            .end
+                            .as_ref()
+                            .is_some_and(|end| matches!(end.reason, EndReason::Unknown { .. }))
                     {
                         last.end = None;
                     }

@@ -1,0 +1,5 @@
+//! Tests that concern more than one file.
+
+#![expect(clippy::unwrap_used, reason = "tests")]
+
+mod local;
