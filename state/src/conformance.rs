@@ -81,6 +81,9 @@ impl Clock for SetClock {
     }
 }
 
+#[cfg(test)]
+pub(crate) use inbox::item;
+
 /// Seconds after an instant of 2026.
 pub(crate) fn at(seconds: i64) -> Timestamp {
     Timestamp::UNIX_EPOCH + SignedDuration::from_secs(1_780_000_000 + seconds)

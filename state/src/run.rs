@@ -337,7 +337,8 @@ impl RunState {
                 })?;
                 if !end.metered {
                     self.usage = self.usage.plus(end.usage);
-                    self.iterations = self.iterations.saturating_add(end.iterations);
+                    // Calls that cannot be counted count as one.
+                    self.iterations = self.iterations.saturating_add(end.iterations.max(1));
                 }
                 self.attempt_mut(*attempt, worker)?.end = Some(end.clone());
             }

@@ -2,4 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "tests")]
 
+mod journal;
 mod local;
+mod power;
+mod sim;
