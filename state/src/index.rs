@@ -253,6 +253,10 @@ fn checked(dir: &Path, home: &Home) -> std::result::Result<sled::Db, Wrong> {
 
 /// Opens sled. It may panic on what it finds, and its lock may be held for a moment by a database of
 /// this process that is being closed.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "nobody is told when the lock is free"
+)]
 fn open_db(dir: &Path) -> std::result::Result<sled::Db, Wrong> {
     for _ in 0..50 {
         // No flushing by the clock: a thread that wakes for nothing.

@@ -176,6 +176,14 @@ impl LocalStore {
     }
 }
 
+#[cfg(test)]
+impl LocalStore {
+    /// Whether the index answers, and not the fold.
+    pub(crate) async fn index_in_use(&self) -> bool {
+        self.index.reached(self.published.home().seq()).await
+    }
+}
+
 impl Drop for LocalStore {
     fn drop(&mut self) {
         // The writer ends once it has written what was asked.

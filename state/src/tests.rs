@@ -2,7 +2,10 @@
 
 #![expect(clippy::unwrap_used, reason = "tests")]
 
+mod index;
 mod journal;
+mod kill;
 mod local;
 mod power;
+
 mod sim;

@@ -196,7 +196,7 @@ fn live(disk: &SimDisk, dice: &mut Dice, written: &mut Written<HomeEvent>, seed:
 
 #[test]
 fn the_home_journal_survives_power_loss() {
-    for seed in 0..300 {
+    for seed in 0..120 {
         let disk = SimDisk::new(seed);
         let mut dice = Dice::new(seed.wrapping_mul(7919));
         let mut written = Written::default();
@@ -215,7 +215,7 @@ fn the_home_journal_survives_power_loss() {
 
 #[test]
 fn a_home_journal_on_a_disk_that_fills_up() {
-    for seed in 0..100 {
+    for seed in 0..40 {
         let disk = SimDisk::new(seed);
         let mut dice = Dice::new(seed.wrapping_mul(104_729));
         let mut written = Written::default();
@@ -248,7 +248,7 @@ fn run_event(seq: u64, dice: &mut Dice) -> RunEvent {
 #[test]
 fn the_journal_of_a_run_survives_power_loss() {
     let run: RunId = firing("a").run;
-    for seed in 0..300 {
+    for seed in 0..120 {
         let disk = SimDisk::new(seed);
         let mut dice = Dice::new(seed.wrapping_mul(31));
         let mut written = Written::default();
