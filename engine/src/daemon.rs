@@ -24,7 +24,7 @@ use crate::{
     clock::WallClock,
     handle::{Handle, Refusal, RefusalKind, Shared},
     home, http,
-    ports::{self, InboxPort, LedgerPort},
+    ports::{HomeInbox, Messenger},
     project::Firings,
     run::actor::{Wake, rested},
     supervisor::Supervisor,
@@ -67,7 +67,7 @@ impl Daemon {
     pub(crate) async fn start(home: &Path, verb: &str, leftovers: Leftovers) -> Result<Self, Error> {
         let clock: Arc<dyn Clock> = Arc::new(WallClock);
         let pid = std::process::id();
-        let store: Arc<dyn Store> = match LocalStore::open(home, pid, clock.now()) {
+        let store: Arc<dyn Store> = match LocalStore::open(home, pid, Arc::clone(&clock)) {
             Ok(store) => Arc::new(store),
             Err(StoreError::Owned { pid, .. }) => return Err(Error::Owned(pid)),
             Err(error) => return Err(Refusal::from(error).into()),
@@ -78,13 +78,15 @@ impl Daemon {
         let keeper = std::env::current_exe().map_err(|error| failed("own executable", &error))?;
         let spawner = Spawner::new(keeper);
         let (live, _) = broadcast::channel(1024);
-        let budget = ronde_budget::spawn(LedgerPort::config(&store))
-            .await
-            .map_err(|error| failed("budget", &error))?;
-        let (orders, notifications) = ports::channel();
-        let handoff = ronde_handoff::spawn(InboxPort::config(&store, &clock, orders))
-            .await
-            .map_err(|error| failed("handoff", &error))?;
+        let budget = ronde_budget::spawn().await.map_err(|error| failed("budget", &error))?;
+        let messenger = Arc::new(Messenger::default());
+        let handoff = ronde_handoff::spawn(ronde_handoff::Config {
+            inbox: Arc::new(HomeInbox(Arc::clone(&store))),
+            outside: messenger.clone(),
+            clock: Arc::clone(&clock),
+        })
+        .await
+        .map_err(|error| failed("handoff", &error))?;
         let shared = Arc::new(Shared {
             git: Git::new(spawner.clone()),
             spawner,
@@ -104,7 +106,7 @@ impl Daemon {
             .map_err(|error| failed("clockwork", &error))?;
         let handle = Handle::new(shared, supervisor, clockwork);
         firings.open(handle.clone());
-        ports::perform(handle.clone(), notifications);
+        messenger.open(handle.clone());
         recover(&handle, leftovers).await?;
         let socket = home::socket(home);
         let listener = listen(&socket).map_err(|error| failed(&socket.display().to_string(), &error))?;

@@ -2,9 +2,12 @@
 
 use std::{
     io::{IsTerminal as _, Write as _},
-    path::PathBuf,
+    path::{Path, PathBuf},
     process::ExitCode,
 };
+
+use clap::builder::{PossibleValue, PossibleValuesParser};
+use ronde_loops::template::Context;
 
 use super::Ending;
 use crate::handle::{Refusal, RefusalKind};
@@ -16,21 +19,50 @@ pub(crate) struct Args {
     #[arg(default_value = ".")]
     dir: PathBuf,
     /// Which template to begin with
-    #[arg(long, short, default_value = "nightly-green", value_parser = clap::builder::PossibleValuesParser::new(ronde_loops::template::names()))]
+    #[arg(long, short, default_value = "nightly-green", value_parser = templates())]
     template: String,
+    /// The check's command line; guessed from the project where none is given
+    #[arg(long)]
+    check: Option<String>,
     /// The loop's name, and that of its file; the template's own name where none is given
     #[arg(long)]
     name: Option<String>,
 }
 
+/// The templates, each with what it is for.
+fn templates() -> PossibleValuesParser {
+    PossibleValuesParser::new(
+        ronde_loops::template::names().map(|(name, about)| PossibleValue::new(name).help(about)),
+    )
+}
+
+/// The command that runs a project's tests, by the file its kind of project has.
+fn guess(dir: &Path) -> &'static str {
+    let kinds = [
+        ("Cargo.toml", "cargo test --workspace"),
+        ("go.mod", "go test ./..."),
+        ("package.json", "npm test"),
+        ("pyproject.toml", "python -m pytest"),
+        ("setup.py", "python -m pytest"),
+        ("gradlew", "./gradlew test"),
+        ("pom.xml", "mvn -q test"),
+        ("mix.exs", "mix test"),
+    ];
+    kinds.iter().find(|(file, _)| dir.join(file).is_file()).map_or("make test", |(_, check)| check)
+}
+
 pub(crate) fn init(args: &Args) -> Ending {
-    let failed = |path: &std::path::Path, error: std::io::Error| {
+    let failed = |path: &Path, error: std::io::Error| {
         Refusal::new(RefusalKind::Failed, format!("cannot write {}: {error}", path.display()))
     };
     let name = args.name.as_deref().unwrap_or(&args.template);
     let name = ronde_protocol::LoopName::new(name)
         .map_err(|error| Refusal::new(RefusalKind::Invalid, error.to_string()))?;
-    let text = ronde_loops::template::render(&args.template, name.as_str()).ok_or_else(|| {
+    let context = Context {
+        name: name.to_string(),
+        check: args.check.clone().unwrap_or_else(|| guess(&args.dir).to_owned()),
+    };
+    let text = ronde_loops::template::render(&args.template, &context).ok_or_else(|| {
         Refusal::new(RefusalKind::Invalid, format!("there is no template `{}`", args.template))
     })?;
     let folder = args.dir.join(".ronde/loops");
