@@ -16,7 +16,7 @@ use crate::{
     files::{self, blocking},
     git::Call,
     protect::{Change, Protected},
-    scan::{Entry, set_entries},
+    scan::set_entries,
     seed::signed,
     workspace::{Pinned, replace},
 };
@@ -82,7 +82,7 @@ impl Workspace {
             let judged = self
                 .judged(tree, base, &differences, &restored, &index)
                 .await?;
-            self.fill(&folder, &index, judged.as_str()).await?;
+            self.fill(&folder, &index, &judged, base).await?;
             let led_to = links(&folder, protected.files());
             protected.add(led_to);
             let all = |(at, change): (usize, &Change)| {
@@ -132,22 +132,10 @@ impl Workspace {
         self.git
             .ok(Call::new(&dir, ["read-tree", tree.as_str()]).index(index))
             .await?;
-        let side = |change: &Change| change.before.clone();
-        let states: Vec<_> = restored
-            .iter()
-            .map(|&at| (&differences[at].path, side(&differences[at])))
-            .collect();
+        let mut undone: Vec<&Change> = restored.iter().map(|&at| &differences[at]).collect();
         // Removals first: a folder may be where a file is to come back.
-        let entry = |(path, state): &(_, Option<(String, String)>)| (*path, state.clone());
-        let mut ordered: Vec<(&Vec<u8>, Option<(String, String)>)> =
-            states.iter().map(entry).collect();
-        ordered.sort_by_key(|(_, state)| state.is_some());
-        let entries = ordered.iter().map(|(path, state)| Entry {
-            path,
-            state: state
-                .as_ref()
-                .map(|(mode, id)| (mode.as_str(), id.as_str())),
-        });
+        undone.sort_by_key(|change| change.before.is_some());
+        let entries = undone.iter().map(|change| change.undo());
         set_entries(&self.git, &dir, index, base.tree.as_str().len(), entries).await?;
         let judged = self.write_tree(index).await?;
         files::remove(index)?;

@@ -208,6 +208,9 @@ impl Error {
             Self::Deliver { .. } => Some("the work is kept in the run's folder; make room for the branch and go on with `ronde continue`".into()),
             Self::Pattern { .. } => Some("patterns are written as in a .gitignore file".into()),
             Self::NoGit { .. } => Some("install git 2.31 or later and have it on the PATH".into()),
+            Self::Git { detail, .. } if detail.contains("unable to read") => Some(
+                "objects are missing there; if it is a partial clone, use a full one".into(),
+            ),
             Self::Name { .. }
             | Self::NoWork { .. }
             | Self::NotPrepared { .. }

@@ -39,7 +39,7 @@ const CONFIG: [&str; 18] = [
     // Run by a shell where an alternate is asked for its refs; `true` names none.
     "core.alternateRefsCommand=true",
     "core.logAllRefUpdates=false",
-    "core.filesRefLockTimeout=2000",
+    "core.filesRefLockTimeout=1000",
     "core.protectNTFS=true",
     // What a journal will name must be on disk first.
     "core.fsync=committed,reference",
@@ -132,6 +132,8 @@ impl Git {
                     path,
                 })
             }
+            // A folder that is gone keeps a program from starting, too.
+            Exit::NotStarted { error } if !path.is_dir() => Err(failed(error)),
             Exit::NotStarted { error } => Err(Error::NoGit { detail: error }),
             exit => Err(failed(format!("{exit} {stderr}").trim().to_owned())),
         }
@@ -253,6 +255,14 @@ impl<'a> Call<'a> {
         self.env("GIT_INDEX_FILE", index)
     }
 
+    /// The tree whose `.gitattributes` hold, rather than those of the files.
+    pub(crate) fn attributes(self, tree: Option<&str>) -> Self {
+        match tree {
+            Some(tree) => self.env("GIT_ATTR_SOURCE", tree),
+            None => self,
+        }
+    }
+
     /// A variable.
     pub(crate) fn env(mut self, name: &str, value: impl AsRef<OsStr>) -> Self {
         self.env.push((name.into(), value.as_ref().to_owned()));
@@ -317,5 +327,51 @@ impl<'a> Call<'a> {
         command.capture.tail = STDERR;
         command.time = Some(if self.fetch { FETCH_TIME } else { LOCAL_TIME });
         command
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(call: &Call<'_>) -> Vec<String> {
+        let env = call.command().env;
+        env.into_iter()
+            .map(|(name, _)| name.to_string_lossy().into_owned())
+            .collect()
+    }
+
+    #[test]
+    fn of_the_surroundings_only_the_path_is_seen() {
+        let dir = Path::new("/x");
+        let mut got = names(&Call::new(dir, ["cat-file"]).index(Path::new("/i")));
+        got.sort();
+        let want = [
+            "GIT_ALLOW_PROTOCOL",
+            "GIT_ATTR_NOSYSTEM",
+            "GIT_CONFIG_GLOBAL",
+            "GIT_CONFIG_NOSYSTEM",
+            "GIT_DIR",
+            "GIT_INDEX_FILE",
+            "GIT_NO_LAZY_FETCH",
+            "GIT_NO_REPLACE_OBJECTS",
+            "GIT_OPTIONAL_LOCKS",
+            "GIT_TERMINAL_PROMPT",
+            "GIT_WORK_TREE",
+            "LC_ALL",
+            "PATH",
+        ];
+        assert_eq!(got, want);
+        let got = names(&Call::new(dir, ["fetch"]).fetch());
+        let known = |name: &String| {
+            want.contains(&name.as_str())
+                || FETCH_ENV.contains(&name.as_str())
+                || name == "SSH_ASKPASS_REQUIRE"
+        };
+        assert!(got.iter().all(known), "{got:?}");
+        assert!(
+            !got.iter().any(|name| name.starts_with("GIT_CONFIG")),
+            "{got:?}"
+        );
     }
 }

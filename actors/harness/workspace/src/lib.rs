@@ -58,4 +58,4 @@ pub use error::Error;
 pub use git::Git;
 pub use programs::programs_in;
 pub use source::{Base, Seed, Source, inspect};
-pub use workspace::{Snapshot, Workspace};
+pub use workspace::{STATE_FOLDER, Snapshot, Workspace};

@@ -2,7 +2,11 @@
 
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
 
-use crate::{Error, git::is_id, scan::path_of};
+use crate::{
+    Error,
+    git::is_id,
+    scan::{Entry, path_of},
+};
 
 /// One difference between two trees.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -13,6 +17,20 @@ pub(crate) struct Change {
     pub(crate) before: Option<(String, String)>,
     /// Mode and object in the second tree, if it is there.
     pub(crate) after: Option<(String, String)>,
+}
+
+impl Change {
+    /// What the path is to an index in the first tree.
+    pub(crate) fn undo(&self) -> Entry<'_> {
+        let state = self
+            .before
+            .as_ref()
+            .map(|(mode, id)| (mode.as_str(), id.as_str()));
+        Entry {
+            path: &self.path,
+            state,
+        }
+    }
 }
 
 /// The mode of a submodule.

@@ -33,6 +33,8 @@ pub(crate) struct Scan<'a> {
     pub(crate) index: &'a Path,
     /// What is left out.
     pub(crate) ignore: Ignore<'a>,
+    /// The tree whose `.gitattributes` say how files become objects; else the folder's own do.
+    pub(crate) attributes: Option<&'a str>,
     /// Digits of an object id.
     pub(crate) digits: usize,
 }
@@ -82,8 +84,9 @@ impl Scan<'_> {
             Ignore::List(list) => call.arg("--exclude-from").arg(list),
             Ignore::Own => call.arg("--exclude-per-directory=.gitignore"),
         };
+        let call = call.attributes(self.attributes);
         let output = git.run(call).await?;
-        let shut = !output.stderr.trim().is_empty();
+        let shut = output.stderr.contains("could not open directory");
         let listed = output.ok()?;
         let (folder, list) = (
             self.folder.to_owned(),
@@ -111,8 +114,8 @@ impl Scan<'_> {
             );
             let stdin = found.paths.iter().flat_map(|path| [path.as_slice(), b"\0"]);
             let stdin: Vec<u8> = stdin.flatten().copied().collect();
-            git.ok(call.work(self.folder).index(self.index).stdin(stdin))
-                .await?;
+            let call = call.work(self.folder).index(self.index).stdin(stdin);
+            git.ok(call.attributes(self.attributes)).await?;
         }
         if !found.behind.is_empty() {
             let entries = found.behind.iter().map(|path| Entry { path, state: None });

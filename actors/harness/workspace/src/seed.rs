@@ -93,6 +93,7 @@ async fn grow(
         folder,
         index: &index,
         ignore: Ignore::Own,
+        attributes: None,
         digits: 40,
     };
     if !scan.update(git).await? {

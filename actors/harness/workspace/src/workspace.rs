@@ -15,7 +15,7 @@ use crate::{
     files::{self, blocking},
     git::Call,
     protect::{Change, SUBMODULE, changes},
-    scan::{Entry, Ignore, Scan, set_entries},
+    scan::{Ignore, Scan, set_entries},
     seed,
     skeleton::Skeleton,
     source::{open, upstream},
@@ -23,6 +23,8 @@ use crate::{
 
 /// Paths a snapshot names at most.
 const NAMED: usize = 1000;
+/// The folder of a workspace whose files are no part of the result: what is kept between runs lies there.
+pub const STATE_FOLDER: &str = ".ronde-state";
 /// Bytes of a patch.
 const PATCH: usize = 4 << 20;
 
@@ -174,7 +176,8 @@ impl Workspace {
             None => found,
         };
         let tree = TreeId::new(found.tree);
-        let ignored = excludes::of(&self.git, &dir, &tree).await?;
+        let mut ignored = excludes::of(&self.git, &dir, &tree).await?;
+        ignored.extend_from_slice(format!("/{STATE_FOLDER}/\n").as_bytes());
         files::write(&dir.join("info/exclude"), ignored)?;
         let pinned = Pinned {
             version: 1,
@@ -276,13 +279,21 @@ impl Workspace {
         Ok(git)
     }
 
-    /// Fills a new folder with a tree, and writes its index. One process.
-    pub(crate) async fn fill(&self, folder: &Path, index: &Path, tree: &str) -> Result<(), Error> {
+    /// Fills a new folder with a tree, as the base's attributes say, and writes its index. One process.
+    pub(crate) async fn fill(
+        &self,
+        folder: &Path,
+        index: &Path,
+        tree: &TreeId,
+        base: &Base,
+    ) -> Result<(), Error> {
         files::make(folder)?;
         let dir = self.git_dir();
-        let call = Call::new(&dir, ["read-tree", "--reset", "-u", tree])
+        let call = Call::new(&dir, ["read-tree", "--reset", "-u", tree.as_str()]);
+        let call = call
             .work(folder)
-            .index(index);
+            .index(index)
+            .attributes(Some(base.tree.as_str()));
         self.git.ok(call).await.map(drop)
     }
 
@@ -303,7 +314,7 @@ impl Workspace {
         let pinned = self.pinned()?;
         let new = files::unused(&self.tmp());
         let (folder, index) = (new.join("files"), new.join("index"));
-        self.fill(&folder, &index, tree.as_str()).await?;
+        self.fill(&folder, &index, tree, base).await?;
         let git = self.own_git(&pinned, base, &folder, &base.commit)?;
         files::copy_with_time(&index, &git.join("index"))?;
         if *tree != base.tree {
@@ -328,7 +339,8 @@ impl Workspace {
 
     /// Writes down what a worker's folder holds. Done again, it gives the same tree.
     ///
-    /// New files count, but for those the base's `.gitignore` files ignore. Files of a git repository
+    /// New files count, but for those the base's `.gitignore` files ignore; how a file becomes an
+    /// object (line ends, encodings) the base's `.gitattributes` say. Files of a git repository
     /// made within count as plain files. What was put into a submodule's folder does not count, nor
     /// does another commit of it; a submodule that was removed is removed.
     ///
@@ -403,11 +415,13 @@ impl Workspace {
         let exclude = dir.join("info/exclude");
         let digits = base.tree.as_str().len();
         let ignore = Ignore::List(&exclude);
+        let attributes = Some(base.tree.as_str());
         let scan = Scan {
             dir: &dir,
             folder,
             index,
             ignore,
+            attributes,
             digits,
         };
         let changed = scan.update(&self.git).await?;
@@ -424,13 +438,7 @@ impl Workspace {
         if moved.is_empty() {
             return Ok((tree, changed, differences));
         }
-        let entries = moved.iter().map(|change| Entry {
-            path: &change.path,
-            state: change
-                .before
-                .as_ref()
-                .map(|(mode, id)| (mode.as_str(), id.as_str())),
-        });
+        let entries = moved.iter().map(Change::undo);
         set_entries(&self.git, &dir, index, digits, entries).await?;
         differences.retain(|change| !is_moved(change));
         Ok((self.write_tree(index).await?, true, differences))
@@ -479,6 +487,30 @@ impl Workspace {
         }
         files::make(&folder)?;
         files::write_whole(&path, format!("{tree}\n").as_bytes())
+    }
+
+    /// The content of one file of a tree; none where there is no such file.
+    ///
+    /// # Errors
+    /// What keeps git from it.
+    pub async fn file(&self, tree: &TreeId, path: &str) -> Result<Option<Vec<u8>>, Error> {
+        let dir = self.git_dir();
+        let call = Call::new(&dir, ["cat-file", "--batch"]);
+        let output = self.git.ok(call.stdin(format!("{tree}:{path}\n"))).await?;
+        // `<id> blob <size>\n<content>\n`, or `<name> missing\n`.
+        let end = output
+            .iter()
+            .position(|&byte| byte == b'\n')
+            .unwrap_or(output.len());
+        let head = String::from_utf8_lossy(&output[..end]).into_owned();
+        let mut words = head.rsplit(' ');
+        let size = words.next().and_then(|size| size.parse::<usize>().ok());
+        match (size, words.next()) {
+            (Some(size), Some("blob")) => {
+                Ok(output.get(end + 1..end + 1 + size).map(<[u8]>::to_vec))
+            }
+            _ => Ok(None),
+        }
     }
 
     /// The files of a tree, as `git ls-tree` names them; what is not UTF-8 is replaced. For
