@@ -9,7 +9,8 @@ use std::{
 
 use jiff::Timestamp;
 use ronde_protocol::{
-    ArtefactId, Digest, Epoch, ItemNumber, LoopName, ProjectId, RunId, Seq, SlotId, firing::Firing,
+    ArtefactId, CallId, Digest, Epoch, ItemNumber, LoopName, ProjectId, RunId, Seq, SlotId,
+    firing::Firing,
 };
 use serde::{Deserialize, Serialize};
 
@@ -248,6 +249,20 @@ impl Home {
             .map(|(number, channel)| (*number, channel.as_str()))
     }
 
+    /// Whether a call's run, where it is known, has not ended.
+    pub(crate) fn may_pay(&self, call: &CallId) -> Result<(), String> {
+        let run = ledger::run_of(call);
+        match self
+            .runs
+            .get(&run)
+            .and_then(|run| run.outcome)
+            .filter(|outcome| outcome.is_end())
+        {
+            Some(outcome) => Err(format!("run {run} has ended as {outcome}")),
+            None => Ok(()),
+        }
+    }
+
     fn apply_event(&mut self, record: &Record<HomeEvent>) -> Result<(), String> {
         let at = record.at;
         match &record.event {
@@ -337,12 +352,7 @@ impl Home {
                 amount,
                 scopes,
             } => {
-                let run = ledger::run_of(call);
-                if let Some(outcome) = self.runs.get(&run).and_then(|run| run.outcome)
-                    && outcome.is_end()
-                {
-                    return Err(format!("run {run} has ended as {outcome}"));
-                }
+                self.may_pay(call)?;
                 Arc::make_mut(&mut self.ledger).reserve(call, *amount, scopes)?;
             }
             HomeEvent::Settled { call, amount } => {

@@ -2,10 +2,12 @@
 
 #![expect(clippy::unwrap_used, reason = "tests")]
 
+mod decisions;
 mod index;
 mod journal;
 mod kill;
 mod local;
 mod power;
 
+mod samples;
 mod sim;

@@ -12,6 +12,8 @@ use crate::{
     store::Store,
 };
 
+type Wrong<'a> = Box<dyn Fn() + 'a>;
+
 async fn answers(store: &LocalStore) -> Vec<RunSummary> {
     assert!(store.index_in_use().await, "the fold answered");
     let newest = store.newest(100).await;
@@ -71,7 +73,7 @@ async fn whatever_is_wrong_it_is_made_again() {
             fs::write(&db, bytes).unwrap();
         }
     };
-    let mut wrongs: Vec<(&str, Box<dyn Fn()>)> = vec![
+    let mut wrongs: Vec<(&str, Wrong<'_>)> = vec![
         ("nothing", Box::new(|| {})),
         ("deleted", Box::new(|| fs::remove_dir_all(&index).unwrap())),
         (
