@@ -1,1 +1,11 @@
-//! Asks a person and waits.
+//! Asks a person and waits: [`actor`] is a shell over an inbox behind a port, [`rule`] says which answers
+//! an item takes, [`show`] puts it in words. It keeps no item, runs no notification and wakes no run; the
+//! engine does, behind the ports.
+
+mod actor;
+mod rule;
+mod show;
+
+pub use actor::{AnswerError, Config, Handle, Inbox, Outside, spawn};
+pub use rule::{fits, takes};
+pub use show::render;
