@@ -175,6 +175,11 @@ pub(crate) fn decide(home: &Home, op: &Op) -> Result<(Vec<HomeEvent>, Reply)> {
             amount,
             limits,
         } => {
+            // Before anything else: the calls of such a run are not remembered.
+            home.may_pay(call).map_err(|reason| Error::Illegal {
+                what: format!("call {call}"),
+                reason,
+            })?;
             let reserved = home.ledger().decide(call, *amount, limits);
             if reserved != Reserved::Granted {
                 return none(Reply::Reserved(reserved));

@@ -169,7 +169,10 @@ pub(super) async fn a_run_that_has_ended_pays_no_more(store: Arc<dyn Store>) {
         }])
         .await
         .expect("it is at work");
+    illegal(reserve(1).await);
     illegal(reserve(2).await);
+    let too_much = [limit(of_run(&run), 0)];
+    illegal(store.reserve(&call(&run, 1), amount(1, 1), &too_much).await);
     // Told late once more: nothing changes, as before.
     store
         .settle(&call(&run, 1), None)
