@@ -134,14 +134,28 @@ pub async fn spawn() -> Result<Handle, SpawnErr> {
 enum Message {
     Reserve(Want, oneshot::Sender<Result<Grant, Refusal>>),
     Settle(CallId, Option<Amount>, oneshot::Sender<Result<(), String>>),
-    Reserved(Want, oneshot::Sender<Result<Grant, Refusal>>, Result<Grant, Refusal>),
-    Settled(Arc<dyn Ledger>, CallId, oneshot::Sender<Result<(), String>>, Result<(), String>),
+    Reserved(
+        Want,
+        oneshot::Sender<Result<Grant, Refusal>>,
+        Result<Grant, Refusal>,
+    ),
+    Settled(
+        Arc<dyn Ledger>,
+        CallId,
+        oneshot::Sender<Result<(), String>>,
+        Result<(), String>,
+    ),
 }
 
 /// A question that waits for its turn.
 enum Question {
     Reserve(Want, oneshot::Sender<Result<Grant, Refusal>>),
-    Settle(Arc<dyn Ledger>, CallId, Option<Amount>, oneshot::Sender<Result<(), String>>),
+    Settle(
+        Arc<dyn Ledger>,
+        CallId,
+        Option<Amount>,
+        oneshot::Sender<Result<(), String>>,
+    ),
 }
 
 /// One ledger at work. It is held as long as it is, so that its address means no other.
@@ -182,7 +196,9 @@ impl Actor for Budget {
             Message::Settle(call, used, reply) => state.settle(&myself, call, used, reply),
             Message::Reserved(want, reply, answer) => {
                 if answer.is_ok() {
-                    state.granted.insert(want.call.clone(), Arc::clone(&want.ledger));
+                    state
+                        .granted
+                        .insert(want.call.clone(), Arc::clone(&want.ledger));
                 }
                 if let Err(Ok(_)) = reply.send(answer) {
                     // Who never heard of the grant made no call.
@@ -307,7 +323,13 @@ async fn shrink(want: &Want) -> Result<Grant, Refusal> {
                 )));
             }
             Ok(Reserve::Refused { limit, left }) => {
-                match fit(want.input, max_output, want.floor.min(want.max_output), want.rates, left) {
+                match fit(
+                    want.input,
+                    max_output,
+                    want.floor.min(want.max_output),
+                    want.rates,
+                    left,
+                ) {
                     Some(less) if less < max_output => max_output = less,
                     // It leaves enough and refuses all the same: asking again would change nothing.
                     _ => return Err(Refusal::Limit(limit)),
@@ -317,7 +339,10 @@ async fn shrink(want: &Want) -> Result<Grant, Refusal> {
             Err(error) => return Err(Refusal::Broken(error)),
         }
     }
-    Err(refused.map_or_else(|| Refusal::Broken("nobody was asked".to_owned()), Refusal::Limit))
+    Err(refused.map_or_else(
+        || Refusal::Broken("nobody was asked".to_owned()),
+        Refusal::Limit,
+    ))
 }
 
 #[cfg(test)]

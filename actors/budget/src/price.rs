@@ -84,7 +84,11 @@ mod tests {
             (u64::MAX, u64::MAX, dear, left(u64::MAX, u64::MAX)),
         ];
         for (input, output, rates, want) in table {
-            assert_eq!(amount(input, output, rates), want, "{input} {output} {rates:?}");
+            assert_eq!(
+                amount(input, output, rates),
+                want,
+                "{input} {output} {rates:?}"
+            );
         }
     }
 
@@ -93,18 +97,88 @@ mod tests {
         let all = u64::MAX;
         let table = [
             ("no limit", 1000, 4096, 256, left(all, all), Some(4096)),
-            ("tokens just so", 1000, 4096, 256, left(5096, all), Some(4096)),
-            ("tokens one short", 1000, 4096, 256, left(5095, all), Some(4095)),
-            ("tokens at the floor", 1000, 4096, 256, left(1256, all), Some(256)),
+            (
+                "tokens just so",
+                1000,
+                4096,
+                256,
+                left(5096, all),
+                Some(4096),
+            ),
+            (
+                "tokens one short",
+                1000,
+                4096,
+                256,
+                left(5095, all),
+                Some(4095),
+            ),
+            (
+                "tokens at the floor",
+                1000,
+                4096,
+                256,
+                left(1256, all),
+                Some(256),
+            ),
             ("tokens below it", 1000, 4096, 256, left(1255, all), None),
             ("not even the input", 1000, 4096, 0, left(999, all), None),
-            ("the input and no more", 1000, 4096, 0, left(1000, all), None),
-            ("money just so", 1000, 4096, 256, left(all, 64_440), Some(4096)),
-            ("money one short", 1000, 4096, 256, left(all, 64_439), Some(4095)),
-            ("money below the floor", 1000, 4096, 256, left(all, 6839), None),
-            ("money at the floor", 1000, 4096, 256, left(all, 6840), Some(256)),
-            ("money not for the input", 1000, 4096, 0, left(all, 2999), None),
-            ("a call below the floor", 1000, 10, 256, left(1010, all), Some(10)),
+            (
+                "the input and no more",
+                1000,
+                4096,
+                0,
+                left(1000, all),
+                None,
+            ),
+            (
+                "money just so",
+                1000,
+                4096,
+                256,
+                left(all, 64_440),
+                Some(4096),
+            ),
+            (
+                "money one short",
+                1000,
+                4096,
+                256,
+                left(all, 64_439),
+                Some(4095),
+            ),
+            (
+                "money below the floor",
+                1000,
+                4096,
+                256,
+                left(all, 6839),
+                None,
+            ),
+            (
+                "money at the floor",
+                1000,
+                4096,
+                256,
+                left(all, 6840),
+                Some(256),
+            ),
+            (
+                "money not for the input",
+                1000,
+                4096,
+                0,
+                left(all, 2999),
+                None,
+            ),
+            (
+                "a call below the floor",
+                1000,
+                10,
+                256,
+                left(1010, all),
+                Some(10),
+            ),
             ("and no less", 1000, 10, 256, left(1009, all), None),
             ("no output wanted", 1000, 0, 0, left(all, all), None),
         ];
@@ -112,7 +186,11 @@ mod tests {
             assert_eq!(fit(input, max_output, floor, RATES, left), want, "{name}");
         }
         let free = Rates::default();
-        assert_eq!(fit(10, 20, 5, free, left(25, 0)), Some(15), "free of charge");
+        assert_eq!(
+            fit(10, 20, 5, free, left(25, 0)),
+            Some(15),
+            "free of charge"
+        );
     }
 
     /// Small numbers meet borders; large ones meet overflows.

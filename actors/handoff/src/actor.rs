@@ -153,7 +153,11 @@ pub async fn spawn(config: Config) -> Result<Handle, SpawnErr> {
 }
 
 enum Message {
-    Ask(Box<Item>, Vec<String>, oneshot::Sender<Result<ItemNumber, String>>),
+    Ask(
+        Box<Item>,
+        Vec<String>,
+        oneshot::Sender<Result<ItemNumber, String>>,
+    ),
     Answer(ItemNumber, Answer, oneshot::Sender<Result<(), AnswerError>>),
     /// Look for items that have run out.
     Look,
@@ -233,7 +237,8 @@ impl Actor for Handoff {
                 tokio::spawn(async move {
                     let taken = unharmed(take(inbox, number, answer)).await;
                     // An answer is written whether or not somebody still waits.
-                    let _unheard = reply.send(taken.unwrap_or_else(|error| Err(AnswerError::Broken(error))));
+                    let _unheard =
+                        reply.send(taken.unwrap_or_else(|error| Err(AnswerError::Broken(error))));
                 });
             }
             Message::Look => state.look(&myself),
@@ -250,7 +255,10 @@ impl Actor for Handoff {
 
 impl State {
     fn ports(&self) -> (Arc<dyn Inbox>, Arc<dyn Outside>) {
-        (Arc::clone(&self.config.inbox), Arc::clone(&self.config.outside))
+        (
+            Arc::clone(&self.config.inbox),
+            Arc::clone(&self.config.outside),
+        )
     }
 
     /// Looks for items that have run out; once more afterwards, where it is looking already.
@@ -296,9 +304,13 @@ impl State {
         let (inbox, _) = self.ports();
         let myself = myself.clone();
         tokio::spawn(async move {
-            let written = unharmed(async move { inbox.resolve(number, Answer::Expired).await }).await;
+            let written =
+                unharmed(async move { inbox.resolve(number, Answer::Expired).await }).await;
             // An actor that has stopped watches nothing more.
-            let _stopped = myself.cast(Message::Written(number, written.and_then(|written| written)));
+            let _stopped = myself.cast(Message::Written(
+                number,
+                written.and_then(|written| written),
+            ));
         });
     }
 
@@ -312,7 +324,12 @@ impl State {
         Alarm(task.abort_handle())
     }
 
-    fn written(&mut self, myself: &ActorRef<Message>, number: ItemNumber, written: Result<bool, String>) {
+    fn written(
+        &mut self,
+        myself: &ActorRef<Message>,
+        number: ItemNumber,
+        written: Result<bool, String>,
+    ) {
         match written {
             Ok(first) => {
                 self.ending.remove(&number);
@@ -355,21 +372,35 @@ fn tell(outside: &Arc<dyn Outside>, entry: &Entry, channels: Vec<String>) {
     }
 }
 
-async fn take(inbox: Arc<dyn Inbox>, number: ItemNumber, answer: Answer) -> Result<(), AnswerError> {
-    let entry = inbox.entry(number).ok_or(AnswerError::NoSuchItem { number })?;
+async fn take(
+    inbox: Arc<dyn Inbox>,
+    number: ItemNumber,
+    answer: Answer,
+) -> Result<(), AnswerError> {
+    let entry = inbox
+        .entry(number)
+        .ok_or(AnswerError::NoSuchItem { number })?;
     already(&entry)?;
     takes(&entry.item, &answer).map_err(|hint| AnswerError::WrongKind {
         number,
         reason: entry.item.reason,
         hint,
     })?;
-    if inbox.resolve(number, answer).await.map_err(AnswerError::Broken)? {
+    if inbox
+        .resolve(number, answer)
+        .await
+        .map_err(AnswerError::Broken)?
+    {
         return Ok(());
     }
     // Somebody else was faster.
-    let entry = inbox.entry(number).ok_or(AnswerError::NoSuchItem { number })?;
+    let entry = inbox
+        .entry(number)
+        .ok_or(AnswerError::NoSuchItem { number })?;
     already(&entry)?;
-    Err(AnswerError::Broken(format!("item {number} takes no answer, and has none")))
+    Err(AnswerError::Broken(format!(
+        "item {number} takes no answer, and has none"
+    )))
 }
 
 fn already(entry: &Entry) -> Result<(), AnswerError> {
@@ -387,7 +418,9 @@ fn already(entry: &Entry) -> Result<(), AnswerError> {
 async fn unharmed<T: Send + 'static>(
     work: impl Future<Output = T> + Send + 'static,
 ) -> Result<T, String> {
-    tokio::spawn(work).await.map_err(|error| format!("it broke: {error}"))
+    tokio::spawn(work)
+        .await
+        .map_err(|error| format!("it broke: {error}"))
 }
 
 /// Nobody waits for it; a panic is logged.

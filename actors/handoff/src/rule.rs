@@ -52,7 +52,9 @@ mod tests {
     use crate::actor::tests::{at, entry};
 
     fn text() -> Answer {
-        Answer::Text { text: "go on".into() }
+        Answer::Text {
+            text: "go on".into(),
+        }
     }
 
     #[test]
@@ -69,7 +71,8 @@ mod tests {
         ];
         assert_eq!(table.map(|(reason, _)| reason), Reason::ALL);
         for (reason, want) in table {
-            let got = [text(), Answer::Approve, Answer::Deny].map(|answer| fits(reason, &answer).is_ok());
+            let got =
+                [text(), Answer::Approve, Answer::Deny].map(|answer| fits(reason, &answer).is_ok());
             assert_eq!(got, want, "{reason}");
             for answer in [Answer::Close, Answer::Expired] {
                 assert_eq!(fits(reason, &answer), Ok(()), "{reason}");
@@ -81,10 +84,17 @@ mod tests {
     fn a_notice_is_only_closed() {
         for reason in Reason::ALL {
             let asked = entry(1, reason, None).item;
-            let notice = Item { blocks: false, ..asked.clone() };
+            let notice = Item {
+                blocks: false,
+                ..asked.clone()
+            };
             for answer in [text(), Answer::Approve, Answer::Deny] {
                 assert!(takes(&notice, &answer).is_err(), "{reason} {answer:?}");
-                assert_eq!(takes(&asked, &answer), fits(reason, &answer), "{reason} {answer:?}");
+                assert_eq!(
+                    takes(&asked, &answer),
+                    fits(reason, &answer),
+                    "{reason} {answer:?}"
+                );
             }
             for answer in [Answer::Close, Answer::Expired] {
                 assert_eq!(takes(&notice, &answer), Ok(()), "{reason} {answer:?}");
@@ -104,11 +114,23 @@ mod tests {
             (vec![open(1, None)], vec![], None),
             (vec![open(1, Some(11)), open(2, Some(12))], vec![], Some(11)),
             (vec![open(1, Some(12)), open(2, Some(11))], vec![], Some(11)),
-            (vec![open(1, Some(10)), open(2, Some(9)), open(3, Some(11))], vec![1, 2], Some(11)),
-            (vec![answered(1, 9), answered(2, 11), open(3, Some(12))], vec![], Some(12)),
+            (
+                vec![open(1, Some(10)), open(2, Some(9)), open(3, Some(11))],
+                vec![1, 2],
+                Some(11),
+            ),
+            (
+                vec![answered(1, 9), answered(2, 11), open(3, Some(12))],
+                vec![],
+                Some(12),
+            ),
         ];
         for (entries, over, next) in table {
-            assert_eq!(expiry(&entries, at(10)), (over, next.map(at)), "{entries:?}");
+            assert_eq!(
+                expiry(&entries, at(10)),
+                (over, next.map(at)),
+                "{entries:?}"
+            );
         }
     }
 }

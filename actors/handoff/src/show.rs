@@ -12,7 +12,12 @@ use crate::takes;
 
 /// The text of `ronde inbox show`: what is asked, what is known, and which commands answer it.
 pub fn render(entry: &Entry) -> String {
-    let Entry { number, item, answer, answered } = entry;
+    let Entry {
+        number,
+        item,
+        answer,
+        answered,
+    } = entry;
     let mut text = format!("Item {number}: {}\n\n", one_line(&item.title));
     let mut line = |name: &str, value: &str| {
         // Writing to a string cannot fail.
@@ -74,7 +79,9 @@ pub(crate) fn minute(at: Timestamp) -> String {
 fn commands(entry: &Entry) -> [(Answer, String, &'static str); 4] {
     use ronde_protocol::handoff::Reason::{Approval, CheckBroken};
     let (number, item) = (entry.number, &entry.item);
-    let words = Answer::Text { text: String::new() };
+    let words = Answer::Text {
+        text: String::new(),
+    };
     let yes = match item.reason {
         Approval => "the action may be taken",
         CheckBroken => "the checks are tried again",
@@ -90,7 +97,11 @@ fn commands(entry: &Entry) -> [(Answer, String, &'static str); 4] {
         "it is read; the run has ended before"
     };
     [
-        (words, format!("ronde answer {number} \"…\""), "the run goes on with your words"),
+        (
+            words,
+            format!("ronde answer {number} \"…\""),
+            "the run goes on with your words",
+        ),
         (Answer::Approve, format!("ronde approve {number}"), yes),
         (Answer::Deny, format!("ronde deny {number}"), no),
         (Answer::Close, format!("ronde close {number}"), close),
@@ -99,13 +110,19 @@ fn commands(entry: &Entry) -> [(Answer, String, &'static str); 4] {
 
 fn one_line(text: &str) -> String {
     let words = text.split(|c: char| c.is_control() || c.is_whitespace());
-    words.filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ")
+    words
+        .filter(|word| !word.is_empty())
+        .collect::<Vec<_>>()
+        .join(" ")
 }
 
 fn indented(text: &str) -> String {
     let mut out = String::new();
     for line in text.trim_end().lines() {
-        let line: String = line.chars().filter(|c| !c.is_control() || *c == '\t').collect();
+        let line: String = line
+            .chars()
+            .filter(|c| !c.is_control() || *c == '\t')
+            .collect();
         out.push_str(format!("  {line}").trim_end());
         out.push('\n');
     }
@@ -124,9 +141,14 @@ mod tests {
         let mut shown = entry(7, Reason::Stuck, Some(30));
         shown.item = Item {
             title: "the tests fail\nthe same way".into(),
-            evidence: "check `tests`: exit code 101\n\n\tpanicked at \u{1b}[31mred\u{1b}[0m\u{7}\n\n".into(),
+            evidence:
+                "check `tests`: exit code 101\n\n\tpanicked at \u{1b}[31mred\u{1b}[0m\u{7}\n\n"
+                    .into(),
             branch: Some("ronde/wip/green-0badcafe-1".into()),
-            tried: vec!["attempt 1: changed a.rs".into(), "attempt 2: nothing".into()],
+            tried: vec![
+                "attempt 1: changed a.rs".into(),
+                "attempt 2: nothing".into(),
+            ],
             ..shown.item
         };
         assert_eq!(
@@ -162,14 +184,19 @@ To answer:
 
     #[test]
     fn an_answered_item_says_what_and_when() {
-        let answer = Answer::Text { text: "use\nthe \u{1b}other".into() };
+        let answer = Answer::Text {
+            text: "use\nthe \u{1b}other".into(),
+        };
         let shown = Entry {
             answer: Some(answer),
             answered: Some(at(5)),
             ..entry(1, Reason::Question, None)
         };
         let text = render(&shown);
-        assert!(text.contains("answer   \"use the other\", 2026-12-01 00:05:00 UTC\n"), "{text}");
+        assert!(
+            text.contains("answer   \"use the other\", 2026-12-01 00:05:00 UTC\n"),
+            "{text}"
+        );
         assert!(!text.contains("To answer"), "{text}");
     }
 
@@ -178,11 +205,24 @@ To answer:
         let listed = |entry: &Entry| -> Vec<String> {
             let text = render(entry);
             let verbs = ["answer", "approve", "deny", "close"];
-            verbs.into_iter().filter(|verb| text.contains(&format!("  ronde {verb} 1"))).map(String::from).collect()
+            verbs
+                .into_iter()
+                .filter(|verb| text.contains(&format!("  ronde {verb} 1")))
+                .map(String::from)
+                .collect()
         };
-        assert_eq!(listed(&entry(1, Reason::Approval, None)), ["approve", "deny", "close"]);
-        assert_eq!(listed(&entry(1, Reason::UnknownEffect, None)), ["answer", "approve", "deny", "close"]);
-        assert_eq!(listed(&entry(1, Reason::Question, None)), ["answer", "deny", "close"]);
+        assert_eq!(
+            listed(&entry(1, Reason::Approval, None)),
+            ["approve", "deny", "close"]
+        );
+        assert_eq!(
+            listed(&entry(1, Reason::UnknownEffect, None)),
+            ["answer", "approve", "deny", "close"]
+        );
+        assert_eq!(
+            listed(&entry(1, Reason::Question, None)),
+            ["answer", "deny", "close"]
+        );
         let mut notice = entry(1, Reason::Budget, None);
         notice.item.blocks = false;
         assert_eq!(listed(&notice), ["close"]);

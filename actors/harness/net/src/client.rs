@@ -127,12 +127,18 @@ struct Reading {
 impl Listening {
     async fn next(self, path: &str) -> Option<(Result<Sse, Error>, Self)> {
         let reading = match self {
-            Self::Start { client, last_event_id } => client.listen(path, last_event_id).await,
+            Self::Start {
+                client,
+                last_event_id,
+            } => client.listen(path, last_event_id).await,
             Self::On(reading) => Ok(reading),
             Self::Ended => return None,
         };
         let read = match reading {
-            Ok(mut reading) => reading.next(path).await.map(|event| event.map(|event| (event, reading))),
+            Ok(mut reading) => reading
+                .next(path)
+                .await
+                .map(|event| event.map(|event| (event, reading))),
             Err(error) => Err(error),
         };
         match read {
@@ -165,15 +171,25 @@ impl Reading {
 }
 
 impl Client {
-    async fn listen(self, path: &str, last_event_id: Option<String>) -> Result<Box<Reading>, Error> {
-        let mut request = self.http.get(url(path)?).header("accept", "text/event-stream");
+    async fn listen(
+        self,
+        path: &str,
+        last_event_id: Option<String>,
+    ) -> Result<Box<Reading>, Error> {
+        let mut request = self
+            .http
+            .get(url(path)?)
+            .header("accept", "text/event-stream");
         if let Some(id) = last_event_id {
             request = request.header("last-event-id", id);
         }
         // No limit on the whole, hence one on the head.
         let response = tokio::time::timeout(ASK, request.send())
             .await
-            .map_err(|_| Error::TimedOut { path: shown(path), limit: ASK })?
+            .map_err(|_| Error::TimedOut {
+                path: shown(path),
+                limit: ASK,
+            })?
             .map_err(|error| failed(path, error, ASK, false))?;
         let response = good(path, response).await?;
         let kind = response.headers().get("content-type");
@@ -210,7 +226,10 @@ async fn whole(
     request: reqwest::RequestBuilder,
     limit: Duration,
 ) -> Result<Vec<u8>, Error> {
-    let response = request.send().await.map_err(|error| failed(path, error, limit, false))?;
+    let response = request
+        .send()
+        .await
+        .map_err(|error| failed(path, error, limit, false))?;
     let mut response = good(path, response).await?;
     match read(path, &mut response, limit).await? {
         (body, true) => Ok(body),
@@ -247,7 +266,11 @@ async fn read(
     limit: Duration,
 ) -> Result<(Vec<u8>, bool), Error> {
     let mut body = Vec::new();
-    while let Some(chunk) = response.chunk().await.map_err(|error| failed(path, error, limit, true))? {
+    while let Some(chunk) = response
+        .chunk()
+        .await
+        .map_err(|error| failed(path, error, limit, true))?
+    {
         let room = LARGEST - body.len();
         if chunk.len() > room {
             body.extend_from_slice(&chunk[..room]);

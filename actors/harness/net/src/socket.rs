@@ -23,7 +23,12 @@ pub fn short_socket(path: &Path) -> Result<(PathBuf, Option<OwnedFd>)> {
     if path.as_os_str().len() <= LONGEST {
         return Ok((path.to_owned(), None));
     }
-    let too_long = || Error::new(ErrorKind::InvalidFilename, "the name is too long for a socket");
+    let too_long = || {
+        Error::new(
+            ErrorKind::InvalidFilename,
+            "the name is too long for a socket",
+        )
+    };
     let name = path.file_name().ok_or_else(too_long)?;
     let folder = match path.parent() {
         Some(folder) if !folder.as_os_str().is_empty() => folder,
@@ -69,7 +74,10 @@ mod tests {
     fn what_cannot_be_shortened_is_an_error() {
         let root = tempfile::tempdir().expect("a folder");
         let name = short_socket(&root.path().join("s".repeat(120)));
-        assert_eq!(name.expect_err("a name too long").kind(), ErrorKind::InvalidFilename);
+        assert_eq!(
+            name.expect_err("a name too long").kind(),
+            ErrorKind::InvalidFilename
+        );
         let folder = short_socket(&root.path().join("d".repeat(120)).join("s"));
         assert_eq!(folder.expect_err("no folder").kind(), ErrorKind::NotFound);
     }

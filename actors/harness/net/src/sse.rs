@@ -61,7 +61,8 @@ impl Parser {
                 continue;
             }
             let end = rest.iter().position(|byte| matches!(byte, b'\n' | b'\r'));
-            self.line.extend_from_slice(&rest[..end.unwrap_or(rest.len())]);
+            self.line
+                .extend_from_slice(&rest[..end.unwrap_or(rest.len())]);
             let held = self.data.as_ref().map_or(0, String::len);
             if self.line.len().saturating_add(held) > self.limit {
                 self.too_large = true;
@@ -123,7 +124,11 @@ mod tests {
 
     fn event(id: &str, event: &str, data: &str) -> Sse {
         let some = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
-        Sse { id: some(id), event: some(event), data: data.to_owned() }
+        Sse {
+            id: some(id),
+            event: some(event),
+            data: data.to_owned(),
+        }
     }
 
     fn all(bytes: &[u8]) -> Vec<Sse> {
@@ -136,8 +141,14 @@ mod tests {
             ("", vec![]),
             ("data: a\n\n", vec![event("", "", "a")]),
             ("data: a\r\n\r\n", vec![event("", "", "a")]),
-            ("data: a\r\rdata: b\r\r", vec![event("", "", "a"), event("", "", "b")]),
-            ("data: a\r\n\ndata: b\n\r\n", vec![event("", "", "a"), event("", "", "b")]),
+            (
+                "data: a\r\rdata: b\r\r",
+                vec![event("", "", "a"), event("", "", "b")],
+            ),
+            (
+                "data: a\r\n\ndata: b\n\r\n",
+                vec![event("", "", "a"), event("", "", "b")],
+            ),
             ("data: a\ndata: b\ndata\n\n", vec![event("", "", "a\nb\n")]),
             ("data\n\n", vec![event("", "", "")]),
             ("data:\n\n", vec![event("", "", "")]),
@@ -146,14 +157,20 @@ mod tests {
             ("data: a\n", vec![]),
             (": ping\n\n", vec![]),
             (": ping\ndata: a\n: pong\n\n", vec![event("", "", "a")]),
-            ("event: e\nid: 7\ndata: a: b\n\n", vec![event("7", "e", "a: b")]),
+            (
+                "event: e\nid: 7\ndata: a: b\n\n",
+                vec![event("7", "e", "a: b")],
+            ),
             // A kind is of one event, an id of all that follow until there is another.
             (
                 "id: 7\nevent: e\n\ndata: a\n\nid\ndata: b\n\n",
                 vec![event("7", "", "a"), event("", "", "b")],
             ),
             ("id: 7\nid: 8\0\ndata: a\n\n", vec![event("7", "", "a")]),
-            ("retry: 10\nother: x\n data: y\ndata: a\n\n", vec![event("", "", "a")]),
+            (
+                "retry: 10\nother: x\n data: y\ndata: a\n\n",
+                vec![event("", "", "a")],
+            ),
             ("\u{feff}data: a\n\n", vec![event("", "", "a")]),
             ("\u{feff}\u{feff}data: a\n\n", vec![]),
             ("data: \u{feff}é\n\n", vec![event("", "", "\u{feff}é")]),
@@ -169,7 +186,12 @@ mod tests {
         let mut fits = Parser::new(10);
         assert_eq!(fits.push(b"data: 1234\n\n").len(), 1);
         assert!(!fits.too_large());
-        for text in ["data: 12345", "data: 12345\n\n", "data: 1\ndata: 2\ndata: 333\ndata: 4\n\n", ":2345678901"] {
+        for text in [
+            "data: 12345",
+            "data: 12345\n\n",
+            "data: 1\ndata: 2\ndata: 333\ndata: 4\n\n",
+            ":2345678901",
+        ] {
             let mut parser = Parser::new(10);
             assert_eq!(parser.push(b"data: a\n\n"), vec![event("", "", "a")]);
             assert_eq!(parser.push(text.as_bytes()), vec![], "{text:?}");
