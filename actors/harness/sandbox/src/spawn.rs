@@ -133,6 +133,8 @@ impl Spawner {
                 path: self.keeper.clone(),
                 source,
             })?;
+        // It still has our copies of the ends that are the keeper's now.
+        drop(keeper);
         tracing::debug!(
             purpose = permit.purpose(),
             program = %command.argv.first().map(|program| program.display().to_string()).unwrap_or_default(),

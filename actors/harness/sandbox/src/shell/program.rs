@@ -188,14 +188,11 @@ pub(super) fn simple(script: &mut Script, command: Gathered) {
         assigns = true;
         words = rest;
     }
-    let Some(first) = words.first() else {
+    if words.is_empty() {
         if assigns || command.redirects {
             script.plain.push(None);
         }
         return;
-    };
-    if !first.quoted && first.text.contains(UNSURE) && subscript(&first.text) {
-        script.hide("it may assign to a part of an array");
     }
     let plain = !assigns && !command.redirects;
     script.plain.push(plain.then(|| super::join(words)));
@@ -214,12 +211,6 @@ fn assigned(word: &Word) -> Option<&str> {
     good.then_some(name)
 }
 
-/// Whether a text begins as `name[` does.
-fn subscript(text: &str) -> bool {
-    let name = text.split(UNSURE).next().unwrap_or_default();
-    !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
-}
-
 fn base(word: &Word) -> &str {
     word.text.rsplit('/').next().unwrap_or_default()
 }
@@ -229,11 +220,14 @@ fn forms(script: &mut Script, words: &[Word], certain: bool) {
     let Some((first, rest)) = words.split_first() else {
         return;
     };
-    if !first.is_known() {
-        script.add(words, certain);
+    script.add(words, certain);
+    let name = base(first);
+    if name.contains(UNSURE) {
+        // It may be any program.
+        let any = [Word::known(&UNSURE.to_string())];
+        script.add(&[&any, rest].concat(), certain);
         return;
     }
-    let name = base(first);
     let with = |names: &[&str], rest: &[Word]| -> Vec<Word> {
         names
             .iter()
@@ -373,7 +367,7 @@ fn inside(script: &mut Script, words: &[Word]) {
         return;
     };
     let name = base(first).to_owned();
-    if first.is_known() {
+    if !name.contains(UNSURE) {
         let runs_nothing = INERT.contains(&name.as_str())
             || (name == "git"
                 && after_options(rest)

@@ -148,19 +148,12 @@ impl<'a> Reader<'a> {
     }
 
     fn redirect(&mut self, command: &mut Gathered) {
-        let touches = self.at > 0
-            && !self.chars[self.at - 1].is_whitespace()
-            && !self.chars[self.at - 1].is_ascii_digit();
         if self.skip("<<<") {
             command.redirects = true;
             self.blanks();
             let _ = self.word();
         } else if self.skip("<<") {
             command.redirects = true;
-            // `a[1<<2]` and the like are shifts; taking one for a here-document would hide what follows.
-            if touches {
-                self.script.hide("it has `<<` within a word");
-            }
             let strip_tabs = self.skip("-");
             self.blanks();
             let literal = self.peek(0).is_some_and(|_| {
@@ -235,6 +228,7 @@ impl<'a> Reader<'a> {
     fn word(&mut self) -> Word {
         let mut word = Word::default();
         let mut brace = false;
+        let mut set = None;
         while let Some(c) = self.peek(0) {
             match c {
                 ' ' | '\t' | '\n' | ';' | '&' | '|' | '(' | ')' => break,
@@ -283,13 +277,21 @@ impl<'a> Reader<'a> {
                 '`' => self.backtick(&mut word),
                 '*' | '?' | '[' => {
                     self.at += 1;
-                    // `[` alone is a command, and `a[` may be a subscript.
+                    // `[` and `[[` alone are commands.
                     if c == '[' && word.text.is_empty() {
-                        word.text.push('[');
+                        let _ = self.skip("[").then(|| word.text.push('['));
                         if self.peek(0).is_none_or(char::is_whitespace) {
+                            word.text.push('[');
                             continue;
                         }
-                        word.text.clear();
+                    }
+                    if c == '[' {
+                        let name = |c: char| c.is_ascii_alphanumeric() || c == '_';
+                        if !word.text.is_empty() && word.text.chars().all(name) {
+                            self.subscript();
+                        }
+                        // What a set matches is not worked out, nor where it ends.
+                        set.get_or_insert(word.text.len());
                     }
                     word.text.push(UNSURE);
                 }
@@ -312,7 +314,21 @@ impl<'a> Reader<'a> {
                 }
             }
         }
+        if let Some(start) = set {
+            word.text.truncate(start);
+            word.text.push(UNSURE);
+        }
         word
+    }
+
+    /// Looks whether a bracket within a word ends in it. In `a[ 1 <<2]=x` it does not, and what looks
+    /// like a here-document there is a shift: taking it for one would hide what follows.
+    fn subscript(&mut self) {
+        let rest = self.chars[self.at..].iter();
+        let ends = rest.take_while(|c| !c.is_whitespace() && !"<>&|;()'\"\\$`".contains(**c));
+        if !ends.into_iter().any(|&c| c == ']') {
+            self.script.hide("it has a subscript that is not followed");
+        }
     }
 
     fn double_quoted(&mut self, word: &mut Word) {

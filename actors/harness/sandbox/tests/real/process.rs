@@ -235,6 +235,44 @@ async fn live_output_comes_while_the_program_runs() {
 }
 
 #[tokio::test]
+async fn a_stream_ends_when_the_program_closes_it() {
+    let dir = tempfile::tempdir().expect("a folder");
+    fifo(&dir.path().join("go"));
+    let mut running = start(sh(dir.path(), "echo one; exec >&- 2>&-; read x < go")).await;
+    let mut live = running.take_output().expect("live");
+    assert_eq!(live.recv().await.expect("a chunk"), b"one\n");
+    assert_eq!(live.recv().await, None);
+    // It is still there, and goes on only now.
+    tokio::fs::write(dir.path().join("go"), "")
+        .await
+        .expect("opened");
+    running.wait().await;
+}
+
+#[tokio::test]
+async fn a_stranger_who_holds_the_output_does_not_hold_up_the_end() {
+    let dir = tempfile::tempdir().expect("a folder");
+    fifo(&dir.path().join("kept"));
+    fifo(&dir.path().join("go"));
+    let script = "echo said; exec 3>&1; echo /proc/$$/fd/3 > kept; read x < go; exit 2";
+    let running = start(sh(dir.path(), script)).await;
+    let path = line_from(&dir.path().join("kept")).await;
+    let held = std::fs::OpenOptions::new()
+        .write(true)
+        .open(path)
+        .expect("the pipe");
+    tokio::fs::write(dir.path().join("go"), "")
+        .await
+        .expect("opened");
+    let ended = running.wait().await;
+    assert_eq!(
+        (ended.exit, ended.stdout.text()),
+        (code(2), "said\n".into())
+    );
+    drop(held);
+}
+
+#[tokio::test]
 async fn a_full_disk_is_told_and_stops_nothing() {
     let dir = tempfile::tempdir().expect("a folder");
     let mut command = sh(dir.path(), "echo hello");
