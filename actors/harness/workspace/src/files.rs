@@ -185,3 +185,52 @@ pub(crate) fn plain<'a>(what: &'static str, name: &'a str) -> Result<&'a str, Er
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, SystemTime};
+
+    use super::*;
+
+    #[test]
+    fn a_copy_does_not_look_younger() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (from, to) = (folder.path().join("a"), folder.path().join("b"));
+        fs::write(&from, "x").expect("written");
+        let old = SystemTime::UNIX_EPOCH + Duration::new(1_000_000_000, 5_000);
+        fs::File::options()
+            .write(true)
+            .open(&from)
+            .expect("open")
+            .set_modified(old)
+            .expect("set");
+        copy_with_time(&from, &to).expect("copied");
+        assert_eq!(
+            fs::metadata(&to).expect("there").modified().expect("known"),
+            old
+        );
+    }
+
+    #[test]
+    fn a_link_is_removed_and_not_what_it_leads_to() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (kept, gone) = (folder.path().join("kept"), folder.path().join("gone"));
+        fs::create_dir(&kept).expect("made");
+        fs::write(kept.join("x"), "").expect("written");
+        fs::create_dir(&gone).expect("made");
+        for name in ["gone/to-folder", "link"] {
+            std::os::unix::fs::symlink(&kept, folder.path().join(name)).expect("linked");
+        }
+        remove(&folder.path().join("link")).expect("removed");
+        remove(&gone).expect("removed");
+        remove(&gone).expect("nothing there is fine");
+        remove(&kept.join("x/y")).expect("nothing there is fine");
+        assert!(kept.join("x").exists() && !gone.exists());
+        // Shut folders and files.
+        fs::create_dir_all(gone.join("a/b")).expect("made");
+        fs::set_permissions(gone.join("a/b"), fs::Permissions::from_mode(0o000)).expect("shut");
+        fs::set_permissions(gone.join("a"), fs::Permissions::from_mode(0o500)).expect("shut");
+        remove(&gone).expect("removed");
+        assert!(!gone.exists());
+    }
+}

@@ -11,7 +11,10 @@ fn arm(git_dir: &Path, canary: &Path) {
     let program = git_dir.join("canary.sh");
     write_program(
         &program,
-        &format!("#!/bin/sh\necho \"$0 $*\" >> '{}'\ncat\n", canary.display()),
+        &format!(
+            "#!/bin/sh\necho \"$0 $*\" >> '{}'\nexit 1\n",
+            canary.display()
+        ),
     );
     let run = program.display();
     let included = git_dir.join("included");
@@ -153,13 +156,14 @@ async fn no_program_of_a_repository_ever_runs() {
 }
 
 #[tokio::test]
-async fn an_object_a_partial_clone_lacks_is_not_fetched_behind_our_back() {
+async fn what_a_partial_clone_lacks_is_not_fetched_behind_our_back() {
     let place = Place::new();
     let repo = place.repo().await;
     let canary = place.root.join("canary");
-    // The remote a missing object would be fetched from is a program.
+    let object = |id: &str| repo.join(".git/objects").join(&id[..2]).join(&id[2..]);
     let blob = git(&repo, &["rev-parse", "HEAD:README"]).await;
-    fs::remove_file(repo.join(".git/objects").join(&blob[..2]).join(&blob[2..])).unwrap();
+    let head = git(&repo, &["rev-parse", "HEAD"]).await;
+    fs::remove_file(object(&blob)).unwrap();
     arm(&repo.join(".git"), &canary);
     let workspace = place.workspace("one");
     let base = workspace.prepare(&place.source(&repo)).await.unwrap();
@@ -169,7 +173,17 @@ async fn an_object_a_partial_clone_lacks_is_not_fetched_behind_our_back() {
         .unwrap_err();
     assert!(error.to_string().contains(&blob), "{error}");
     assert!(error.hint().unwrap().contains("partial clone"));
-    assert!(!canary.exists());
+    // The commit itself is to come from a remote that is a folder, by a program of the configuration.
+    fs::remove_file(object(&head)).unwrap();
+    let text = fs::read_to_string(repo.join(".git/config")).unwrap();
+    let text = text
+        .replace("url = ext::", "url = ./")
+        .replace("insteadOf = /", "insteadOf = no");
+    fs::write(repo.join(".git/config"), text).unwrap();
+    assert!(inspect(&place.git, &place.source(&repo)).await.is_err());
+    assert!(!canary.exists(), "{}", fs::read_to_string(&canary).unwrap());
+    let _ = try_git(&repo, &["cat-file", "-t", &head]).await;
+    assert!(canary.exists(), "git alone would have run it");
 }
 
 #[tokio::test]
