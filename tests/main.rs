@@ -1,1 +1,11 @@
-//! The integration target.
+//! The integration target: the real binary, real git, real processes.
+
+mod architecture;
+mod examples;
+
+use ronde_tests::Bench;
+
+/// A bench for the binary under test.
+fn bench() -> Bench {
+    Bench::new(env!("CARGO_BIN_EXE_ronde"))
+}

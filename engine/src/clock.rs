@@ -16,14 +16,17 @@ use tokio::io::{Interest, unix::AsyncFd};
 pub(crate) struct WallClock;
 
 impl Clock for WallClock {
-    #[expect(clippy::disallowed_methods, reason = "this is the one place that reads the clock")]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "this is the one place that reads the clock"
+    )]
     fn now(&self) -> Timestamp {
         Timestamp::now()
     }
 
     fn reached(&self, at: Timestamp) -> Pin<Box<dyn Future<Output = ()> + Send>> {
         Box::pin(async move {
-            match arm(at).and_then(|fd| AsyncFd::with_interest(fd, Interest::READABLE)) {
+            match arm(at).and_then(watch) {
                 // Readable when it fires, and when the clock was set. Both mean: look again.
                 Ok(timer) => drop(timer.readable().await),
                 Err(error) => {
@@ -35,6 +38,14 @@ impl Clock for WallClock {
     }
 }
 
+#[expect(
+    deprecated,
+    reason = "what takes its place is unsafe; a timer that is owned and never given away is what it asks for"
+)]
+fn watch(timer: OwnedFd) -> std::io::Result<AsyncFd<OwnedFd>> {
+    AsyncFd::with_interest(timer, Interest::READABLE)
+}
+
 fn arm(at: Timestamp) -> std::io::Result<OwnedFd> {
     let fd = timerfd_create(
         TimerfdClockId::Realtime,
@@ -42,9 +53,22 @@ fn arm(at: Timestamp) -> std::io::Result<OwnedFd> {
     )?;
     // An expiry of zero would disarm the timer; anything in the past fires at once.
     let at = at.max(Timestamp::UNIX_EPOCH + jiff::SignedDuration::from_secs(1));
-    let value = Timespec { tv_sec: at.as_second(), tv_nsec: i64::from(at.subsec_nanosecond()) };
-    let spec = Itimerspec { it_interval: Timespec { tv_sec: 0, tv_nsec: 0 }, it_value: value };
-    timerfd_settime(&fd, TimerfdTimerFlags::ABSTIME | TimerfdTimerFlags::CANCEL_ON_SET, &spec)?;
+    let value = Timespec {
+        tv_sec: at.as_second(),
+        tv_nsec: i64::from(at.subsec_nanosecond()),
+    };
+    let spec = Itimerspec {
+        it_interval: Timespec {
+            tv_sec: 0,
+            tv_nsec: 0,
+        },
+        it_value: value,
+    };
+    timerfd_settime(
+        &fd,
+        TimerfdTimerFlags::ABSTIME | TimerfdTimerFlags::CANCEL_ON_SET,
+        &spec,
+    )?;
     Ok(fd)
 }
 

@@ -64,7 +64,11 @@ impl Daemon {
     ///
     /// # Errors
     /// [`Error::Owned`] where another process has it; else what went wrong.
-    pub(crate) async fn start(home: &Path, verb: &str, leftovers: Leftovers) -> Result<Self, Error> {
+    pub(crate) async fn start(
+        home: &Path,
+        verb: &str,
+        leftovers: Leftovers,
+    ) -> Result<Self, Error> {
         let clock: Arc<dyn Clock> = Arc::new(WallClock);
         let pid = std::process::id();
         let store: Arc<dyn Store> = match LocalStore::open(home, pid, Arc::clone(&clock)) {
@@ -78,7 +82,9 @@ impl Daemon {
         let keeper = std::env::current_exe().map_err(|error| failed("own executable", &error))?;
         let spawner = Spawner::new(keeper);
         let (live, _) = broadcast::channel(1024);
-        let budget = ronde_budget::spawn().await.map_err(|error| failed("budget", &error))?;
+        let budget = ronde_budget::spawn()
+            .await
+            .map_err(|error| failed("budget", &error))?;
         let messenger = Arc::new(Messenger::default());
         let handoff = ronde_handoff::spawn(ronde_handoff::Config {
             inbox: Arc::new(HomeInbox(Arc::clone(&store))),
@@ -101,15 +107,19 @@ impl Daemon {
             .await
             .map_err(|error| failed("supervisor", &error))?;
         let firings = Firings::new();
-        let clockwork = trigger::spawn(trigger::Config { clock, slots: firings.clone() })
-            .await
-            .map_err(|error| failed("clockwork", &error))?;
+        let clockwork = trigger::spawn(trigger::Config {
+            clock,
+            slots: firings.clone(),
+        })
+        .await
+        .map_err(|error| failed("clockwork", &error))?;
         let handle = Handle::new(shared, supervisor, clockwork);
         firings.open(handle.clone());
         messenger.open(handle.clone());
         recover(&handle, leftovers).await?;
         let socket = home::socket(home);
-        let listener = listen(&socket).map_err(|error| failed(&socket.display().to_string(), &error))?;
+        let listener =
+            listen(&socket).map_err(|error| failed(&socket.display().to_string(), &error))?;
         let (shutdown, asked) = oneshot::channel();
         let health = http::Health {
             pid,
@@ -120,7 +130,12 @@ impl Daemon {
             // A daemon that is dropped shuts down too.
             let _asked = asked.await;
         }));
-        Ok(Self { handle, socket, shutdown, server })
+        Ok(Self {
+            handle,
+            socket,
+            shutdown,
+            server,
+        })
     }
 
     /// Lets every run rest, and gives the home up.
@@ -161,7 +176,12 @@ async fn recover(handle: &Handle, leftovers: Leftovers) -> Result<(), Refusal> {
     let home = handle.shared().store.home();
     let runs: Vec<_> = home
         .runs()
-        .filter(|run| matches!(run.outcome, None | Some(Outcome::Interrupted | Outcome::HandedOff)))
+        .filter(|run| {
+            matches!(
+                run.outcome,
+                None | Some(Outcome::Interrupted | Outcome::HandedOff)
+            )
+        })
         .cloned()
         .collect();
     for run in runs {
@@ -188,7 +208,9 @@ async fn recover_run(
         Leftovers::TakeUp => Wake::Recover,
         Leftovers::Park => Wake::Park,
     };
-    let Some(state) = state else { return handle.take(&run.run, left).await };
+    let Some(state) = state else {
+        return handle.take(&run.run, left).await;
+    };
     match state.outcome() {
         None => handle.take(&run.run, left).await,
         Some(Outcome::Interrupted) if leftovers == Leftovers::TakeUp => {

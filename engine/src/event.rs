@@ -39,7 +39,11 @@ pub(crate) struct Event {
 #[serde(tag = "event", rename_all = "snake_case")]
 pub(crate) enum What {
     /// The run began.
-    RunStarted { r#loop: String, cause: Cause, due: Timestamp },
+    RunStarted {
+        r#loop: String,
+        cause: Cause,
+        due: Timestamp,
+    },
     /// It was taken up again.
     RunWoken { reason: WakeReason },
     /// A step begins.
@@ -47,39 +51,97 @@ pub(crate) enum What {
     /// A step could not be taken.
     StepFailed { step: String, error: String },
     /// The workspace stands.
-    Prepared { base: String, branch: Option<String> },
+    Prepared {
+        base: String,
+        branch: Option<String>,
+    },
     /// A worker begins.
     AttemptStarted { attempt: u32, worker: String },
     /// A model call begins.
-    CallStarted { attempt: u32, worker: String, iteration: u32, model: String },
+    CallStarted {
+        attempt: u32,
+        worker: String,
+        iteration: u32,
+        model: String,
+    },
     /// A model call ended.
-    CallEnded { attempt: u32, worker: String, usage: Usage, error: Option<String> },
+    CallEnded {
+        attempt: u32,
+        worker: String,
+        usage: Usage,
+        error: Option<String>,
+    },
     /// A tool begins.
-    ToolStarted { attempt: u32, worker: String, tool: String, summary: String },
+    ToolStarted {
+        attempt: u32,
+        worker: String,
+        tool: String,
+        summary: String,
+    },
     /// A tool ended.
-    ToolEnded { attempt: u32, worker: String, outcome: ToolOutcome },
+    ToolEnded {
+        attempt: u32,
+        worker: String,
+        outcome: ToolOutcome,
+    },
     /// A worker ended. A claim, not a fact.
-    AttemptEnded { attempt: u32, worker: String, reason: EndReason, exit: Option<Exit>, claim: String, usage: Usage },
+    AttemptEnded {
+        attempt: u32,
+        worker: String,
+        reason: EndReason,
+        exit: Option<Exit>,
+        claim: String,
+        usage: Usage,
+    },
     /// What it left is written down.
-    Snapshot { attempt: u32, tree: String, changed: Vec<String> },
+    Snapshot {
+        attempt: u32,
+        tree: String,
+        changed: Vec<String>,
+    },
     /// A check begins or ended; short-lived.
-    Check { attempt: u32, name: String, finding: Option<Finding> },
+    Check {
+        attempt: u32,
+        name: String,
+        finding: Option<Finding>,
+    },
     /// The verifier spoke.
-    Verdict { attempt: u32, finding: Finding, tree: String, checks: Vec<CheckResult>, protected: Vec<String> },
+    Verdict {
+        attempt: u32,
+        finding: Finding,
+        tree: String,
+        checks: Vec<CheckResult>,
+        protected: Vec<String>,
+    },
     /// A person is asked.
-    Waiting { item: ItemNumber, reason: Reason, branch: Option<String> },
+    Waiting {
+        item: ItemNumber,
+        reason: Reason,
+        branch: Option<String>,
+    },
     /// A person is told.
-    Noticed { item: ItemNumber, reason: Reason, branch: Option<String> },
+    Noticed {
+        item: ItemNumber,
+        reason: Reason,
+        branch: Option<String>,
+    },
     /// A person answered.
     Answered { item: ItemNumber },
     /// The result is in the repository.
-    Delivered { branch: Option<String>, commit: Option<String> },
+    Delivered {
+        branch: Option<String>,
+        commit: Option<String>,
+    },
     /// The run's time is used up.
     TimeUp,
     /// A person wants it to end.
     StopRequested,
     /// The worker says something; short-lived.
-    Progress { attempt: u32, worker: String, progress: Progress },
+    Progress {
+        attempt: u32,
+        worker: String,
+        progress: Progress,
+    },
     /// The run ended or rests. Always the last line.
     RunEnded {
         outcome: Outcome,
@@ -104,17 +166,32 @@ pub(crate) fn project(state: &RunState, record: &Record<RunEvent>) -> Vec<Event>
             due: firing.due,
         }),
         RunEvent::Woken { reason, .. } => whats.push(What::RunWoken { reason: *reason }),
-        RunEvent::Started { step: Step::Attempt { attempt, worker } } => {
-            whats.push(What::AttemptStarted { attempt: *attempt, worker: worker.to_string() });
+        RunEvent::Started {
+            step: Step::Attempt { attempt, worker },
+        } => {
+            whats.push(What::AttemptStarted {
+                attempt: *attempt,
+                worker: worker.to_string(),
+            });
         }
         RunEvent::Started { step } => whats.push(What::StepStarted { step: step.id() }),
         RunEvent::StepFailed { step, error } => {
-            whats.push(What::StepFailed { step: step.id(), error: error.clone() });
+            whats.push(What::StepFailed {
+                step: step.id(),
+                error: error.clone(),
+            });
         }
         RunEvent::Prepared { base, branch, .. } => {
-            whats.push(What::Prepared { base: base.to_string(), branch: branch.clone() });
+            whats.push(What::Prepared {
+                base: base.to_string(),
+                branch: branch.clone(),
+            });
         }
-        RunEvent::Turn { attempt, worker, event } => {
+        RunEvent::Turn {
+            attempt,
+            worker,
+            event,
+        } => {
             let (attempt, worker) = (*attempt, worker.to_string());
             whats.push(match event {
                 TurnEvent::CallStarted { model, .. } => What::CallStarted {
@@ -123,21 +200,30 @@ pub(crate) fn project(state: &RunState, record: &Record<RunEvent>) -> Vec<Event>
                     iteration: state.iterations,
                     model: model.clone(),
                 },
-                TurnEvent::CallEnded { usage, error, .. } => {
-                    What::CallEnded { attempt, worker, usage: *usage, error: error.clone() }
-                }
+                TurnEvent::CallEnded { usage, error, .. } => What::CallEnded {
+                    attempt,
+                    worker,
+                    usage: *usage,
+                    error: error.clone(),
+                },
                 TurnEvent::ToolStarted { tool, summary, .. } => What::ToolStarted {
                     attempt,
                     worker,
                     tool: tool.clone(),
                     summary: summary.clone(),
                 },
-                TurnEvent::ToolEnded { outcome, .. } => {
-                    What::ToolEnded { attempt, worker, outcome: *outcome }
-                }
+                TurnEvent::ToolEnded { outcome, .. } => What::ToolEnded {
+                    attempt,
+                    worker,
+                    outcome: *outcome,
+                },
             });
         }
-        RunEvent::AttemptEnded { attempt, worker, end } => whats.push(What::AttemptEnded {
+        RunEvent::AttemptEnded {
+            attempt,
+            worker,
+            end,
+        } => whats.push(What::AttemptEnded {
             attempt: *attempt,
             worker: worker.to_string(),
             reason: end.reason.clone(),
@@ -145,7 +231,12 @@ pub(crate) fn project(state: &RunState, record: &Record<RunEvent>) -> Vec<Event>
             claim: end.claim.clone(),
             usage: end.usage,
         }),
-        RunEvent::Snapshot { attempt, tree, changed, .. } => whats.push(What::Snapshot {
+        RunEvent::Snapshot {
+            attempt,
+            tree,
+            changed,
+            ..
+        } => whats.push(What::Snapshot {
             attempt: *attempt,
             tree: tree.to_string(),
             changed: changed.clone(),
@@ -161,11 +252,27 @@ pub(crate) fn project(state: &RunState, record: &Record<RunEvent>) -> Vec<Event>
             branch: branch.clone(),
             commit: commit.as_ref().map(ToString::to_string),
         }),
-        RunEvent::Waiting { item, reason, branch } => {
-            whats.push(What::Waiting { item: *item, reason: *reason, branch: branch.clone() });
+        RunEvent::Waiting {
+            item,
+            reason,
+            branch,
+        } => {
+            whats.push(What::Waiting {
+                item: *item,
+                reason: *reason,
+                branch: branch.clone(),
+            });
         }
-        RunEvent::Noticed { item, reason, branch } => {
-            whats.push(What::Noticed { item: *item, reason: *reason, branch: branch.clone() });
+        RunEvent::Noticed {
+            item,
+            reason,
+            branch,
+        } => {
+            whats.push(What::Noticed {
+                item: *item,
+                reason: *reason,
+                branch: branch.clone(),
+            });
         }
         RunEvent::Answered { item, .. } => whats.push(What::Answered { item: *item }),
         RunEvent::TimeUp => whats.push(What::TimeUp),
@@ -187,10 +294,16 @@ pub(crate) fn project(state: &RunState, record: &Record<RunEvent>) -> Vec<Event>
 /// The closing line of a run that has ended or rests; none while it is at work.
 pub(crate) fn run_ended(state: &RunState) -> Option<What> {
     let outcome = state.outcome()?;
-    let delivered = state.delivered.as_ref().and_then(|delivered| delivered.branch.clone());
+    let delivered = state
+        .delivered
+        .as_ref()
+        .and_then(|delivered| delivered.branch.clone());
     Some(What::RunEnded {
         outcome,
-        changed: state.ended.as_ref().map_or_else(|| state.changed(), |end| end.changed),
+        changed: state
+            .ended
+            .as_ref()
+            .map_or_else(|| state.changed(), |end| end.changed),
         reason: rest_reason(state),
         r#loop: state.firing.loop_name.to_string(),
         attempts: state.attempts.len(),
@@ -210,7 +323,10 @@ pub(crate) fn rest_reason(state: &RunState) -> String {
     if let Some(end) = &state.ended {
         end.reason.clone()
     } else if let Some(waiting) = &state.waiting {
-        format!("item {} waits for a person: {}", waiting.item, waiting.reason)
+        format!(
+            "item {} waits for a person: {}",
+            waiting.item, waiting.reason
+        )
     } else if state.interrupted {
         "ronde was asked to leave off".to_owned()
     } else {

@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use ronde_loops::{Config, Definition, Errors, Goal};
-use ronde_protocol::{Digest, ProjectId};
+use ronde_protocol::ProjectId;
 use serde::{Deserialize, Serialize};
 
 use crate::{
@@ -82,7 +82,11 @@ impl Frozen {
             Goal::File(name) => {
                 let path = file.with_file_name(name);
                 Some(std::fs::read_to_string(&path).map_err(|error| {
-                    invalid(format!("{}: cannot read goal_file {}: {error}", file.display(), path.display()))
+                    invalid(format!(
+                        "{}: cannot read goal_file {}: {error}",
+                        file.display(),
+                        path.display()
+                    ))
                 })?)
             }
             Goal::Text(_) => None,
@@ -91,11 +95,22 @@ impl Frozen {
             Ok(text) => Some(text),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
             Err(error) => {
-                return Err(invalid(format!("cannot read {}/.ronde/config.toml: {error}", root.display())).into());
+                return Err(invalid(format!(
+                    "cannot read {}/.ronde/config.toml: {error}",
+                    root.display()
+                ))
+                .into());
             }
         };
         let text = String::from_utf8(bytes).map_err(|error| invalid(error.to_string()))?;
-        Self::check(Text { v: 1, file, root, text, goal, config })
+        Self::check(Text {
+            v: 1,
+            file,
+            root,
+            text,
+            goal,
+            config,
+        })
     }
 
     /// Reads a definition back from its artefact.
@@ -104,10 +119,16 @@ impl Frozen {
     /// Where this program cannot read it: it was written by a newer one.
     pub(crate) fn load(bytes: &[u8]) -> Result<Self, Refusal> {
         let text: Text = serde_json::from_slice(bytes).map_err(|error| {
-            Refusal::new(RefusalKind::Failed, format!("the frozen definition cannot be read: {error}"))
+            Refusal::new(
+                RefusalKind::Failed,
+                format!("the frozen definition cannot be read: {error}"),
+            )
         })?;
         if text.v > 1 {
-            return Err(Refusal::new(RefusalKind::Failed, "the frozen definition was written by a newer ronde"));
+            return Err(Refusal::new(
+                RefusalKind::Failed,
+                "the frozen definition was written by a newer ronde",
+            ));
         }
         Ok(Self::check(text)?)
     }
@@ -119,10 +140,22 @@ impl Frozen {
             text.config.as_deref().unwrap_or_default().as_bytes(),
             &settings,
         )?;
-        if let Some(unknown) = definition.handoff.notify.iter().find(|name| !config.notify.contains_key(*name)) {
-            return Err(Refusal::new(RefusalKind::Invalid, format!("{}: handoff.notify names `{unknown}`, which {} does not define", text.file.display(), settings.display()))
-                .hint(format!("add `[notify.{unknown}] command = [\"…\"]` there"))
-                .into());
+        if let Some(unknown) = definition
+            .handoff
+            .notify
+            .iter()
+            .find(|name| !config.notify.contains_key(*name))
+        {
+            return Err(Refusal::new(
+                RefusalKind::Invalid,
+                format!(
+                    "{}: handoff.notify names `{unknown}`, which {} does not define",
+                    text.file.display(),
+                    settings.display()
+                ),
+            )
+            .hint(format!("add `[notify.{unknown}] command = [\"…\"]` there"))
+            .into());
         }
         let goal = match (&text.goal, &definition.goal) {
             (Some(read), _) => read.clone(),
@@ -135,17 +168,19 @@ impl Frozen {
                 .into());
             }
         };
-        Ok(Self { file: text.file.clone(), root: text.root.clone(), definition, goal, config, text })
+        Ok(Self {
+            file: text.file.clone(),
+            root: text.root.clone(),
+            definition,
+            goal,
+            config,
+            text,
+        })
     }
 
     /// What is stored.
     pub(crate) fn bytes(&self) -> Vec<u8> {
         serde_json::to_vec(&self.text).expect("a record of texts is JSON")
-    }
-
-    /// The hash of what is stored: the definition a verdict is keyed by.
-    pub(crate) fn digest(&self) -> Digest {
-        Digest::of(self.bytes())
     }
 
     /// The project.

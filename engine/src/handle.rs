@@ -2,7 +2,6 @@
 //! process that owns a home.
 
 use std::{
-    collections::BTreeSet,
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -10,9 +9,9 @@ use std::{
 use futures_util::{Stream, StreamExt as _, stream};
 use ractor::ActorRef;
 use ronde_protocol::{
-    ArtefactId, Clock, ItemNumber, LoopName, ProjectId, RunId, Seq, SlotId,
+    ArtefactId, Clock, ItemNumber, RunId, Seq, SlotId,
     firing::{Cause, Firing},
-    handoff::{Answer, Reason},
+    handoff::Answer,
     outcome::Outcome,
 };
 use ronde_sandbox::Spawner;
@@ -80,7 +79,11 @@ pub(crate) enum RefusalKind {
 impl Refusal {
     /// A refusal without a hint.
     pub(crate) fn new(kind: RefusalKind, message: impl Into<String>) -> Self {
-        Self { kind, message: message.into(), hint: None }
+        Self {
+            kind,
+            message: message.into(),
+            hint: None,
+        }
     }
 
     /// With the way out.
@@ -115,7 +118,11 @@ impl Handle {
         supervisor: ActorRef<supervisor::Message>,
         clockwork: ronde_trigger::actor::Handle,
     ) -> Self {
-        Self { shared, supervisor, clockwork }
+        Self {
+            shared,
+            supervisor,
+            clockwork,
+        }
     }
 
     /// What watches the clock for the loops that are served.
@@ -133,14 +140,22 @@ impl Handle {
         let frozen = Frozen::read(file)?;
         frozen.preflight(&self.shared).await?;
         let (project, loop_name) = (frozen.project(), frozen.definition.name.clone());
-        if let Some(run) = self.shared.store.home().active_run(&project, &loop_name) {
+        if let Some(run) = self
+            .shared
+            .store
+            .home()
+            .active_run(&project, &loop_name)
+            .map(|run| run.run.clone())
+        {
             let slot = SlotId::manual(&project, &loop_name, nonce);
             if RunId::of(&loop_name, &slot) != run {
                 return Err(Refusal::new(
                     RefusalKind::Conflict,
                     format!("run {run} of loop {loop_name} is at work"),
                 )
-                .hint(format!("look on with `ronde logs {run} --follow`, or end it with `ronde stop {run}`")));
+                .hint(format!(
+                    "look on with `ronde logs {run} --follow`, or end it with `ronde stop {run}`"
+                )));
             }
         }
         let definition = self.keep(&frozen).await?;
@@ -179,7 +194,10 @@ impl Handle {
         let project = frozen.project();
         if self.shared.store.home().project(&project).is_none() {
             let root = frozen.root.clone();
-            self.shared.store.record(vec![HomeEvent::ProjectOpened { project, root }]).await?;
+            self.shared
+                .store
+                .record(vec![HomeEvent::ProjectOpened { project, root }])
+                .await?;
         }
         Ok(definition)
     }
@@ -202,7 +220,9 @@ impl Handle {
                     RefusalKind::Conflict,
                     format!("run {run} waits for item {item} of the inbox"),
                 )
-                .hint(format!("see it with `ronde inbox show {item}`, then `ronde answer {item} \"…\"`")));
+                .hint(format!(
+                    "see it with `ronde inbox show {item}`, then `ronde answer {item} \"…\"`"
+                )));
             }
             Some(outcome) => {
                 return Err(Refusal::new(
@@ -211,12 +231,17 @@ impl Handle {
                 )
                 .hint("start a new one with `ronde run FILE`"));
             }
-            None if self.shared.store.home().run(run).is_some_and(|known| known.outcome.is_none()) => {
-                return Err(Refusal::new(
-                    RefusalKind::Conflict,
-                    format!("run {run} is at work"),
-                )
-                .hint(format!("look on with `ronde logs {run} --follow`")));
+            None if self
+                .shared
+                .store
+                .home()
+                .run(run)
+                .is_some_and(|known| known.outcome.is_none()) =>
+            {
+                return Err(
+                    Refusal::new(RefusalKind::Conflict, format!("run {run} is at work"))
+                        .hint(format!("look on with `ronde logs {run} --follow`")),
+                );
             }
             None => {}
         }
@@ -227,7 +252,7 @@ impl Handle {
     /// The answer to the item a run waits for, where there is one already.
     pub(crate) fn answered(&self, state: &RunState) -> Option<(ItemNumber, Answer)> {
         let item = state.waiting.as_ref()?.item;
-        let answer = self.shared.store.home().inbox().entry(item)?.answer.clone()?;
+        let answer = self.shared.store.home().inbox().get(item)?.answer.clone()?;
         Some((item, answer))
     }
 
@@ -243,14 +268,18 @@ impl Handle {
         self.take(run, Wake::Stop).await?;
         if let Some(waiting) = &state.waiting {
             // Its item asks nothing any more. The run's journal has said so already.
-            self.shared.store.resolve(waiting.item, Answer::Close).await?;
+            self.shared
+                .store
+                .resolve(waiting.item, Answer::Close)
+                .await?;
         }
         Ok(state.seq)
     }
 
     /// Lets a run rest, so that `continue` goes on.
     pub(crate) async fn interrupt(&self, run: &RunId) -> Result<(), Refusal> {
-        self.ask(|reply| supervisor::Message::Interrupt(run.clone(), reply)).await
+        self.ask(|reply| supervisor::Message::Interrupt(run.clone(), reply))
+            .await
     }
 
     /// Answers an item. Gives its run and the record after which its new life begins; no record where
@@ -261,14 +290,19 @@ impl Handle {
         answer: Answer,
     ) -> Result<(RunId, Option<Seq>), Refusal> {
         let home = self.shared.store.home();
-        let entry = home.inbox().entry(number).cloned().ok_or_else(|| {
-            Refusal::new(RefusalKind::Missing, format!("there is no item {number} in the inbox"))
-                .hint("list them with `ronde inbox`")
+        let entry = home.inbox().get(number).cloned().ok_or_else(|| {
+            Refusal::new(
+                RefusalKind::Missing,
+                format!("there is no item {number} in the inbox"),
+            )
+            .hint("list them with `ronde inbox`")
         })?;
         let run = entry.item.run.clone();
-        self.shared.handoff.answer(number, answer.clone()).await.map_err(|error| {
-            Refusal::new(RefusalKind::Conflict, error.to_string())
-        })?;
+        self.shared
+            .handoff
+            .answer(number, answer.clone())
+            .await
+            .map_err(|error| Refusal::new(RefusalKind::Conflict, error.to_string()))?;
         if !entry.item.blocks {
             return Ok((run, None));
         }
@@ -286,7 +320,11 @@ impl Handle {
     }
 
     /// What happens in a run after a record, then live.
-    pub(crate) fn events(&self, run: &RunId, after: Seq) -> impl Stream<Item = Event> + Send + use<> {
+    pub(crate) fn events(
+        &self,
+        run: &RunId,
+        after: Seq,
+    ) -> impl Stream<Item = Event> + Send + use<> {
         let live = self.shared.live.subscribe();
         let of = run.clone();
         let news = stream::unfold(live, move |mut live| {
@@ -305,13 +343,18 @@ impl Handle {
         let run = run.clone();
         let mut state: Option<RunState> = None;
         let recorded = self.shared.store.follow(&run, 0).flat_map(move |record| {
-            let events = match record.map_err(|error| error.to_string()).and_then(|record| {
-                fold(&mut state, &record).map(|state| project(state, &record))
-            }) {
+            let events = match record
+                .map_err(|error| error.to_string())
+                .and_then(|record| fold(&mut state, &record).map(|state| project(state, &record)))
+            {
                 Ok(events) => events,
                 Err(reason) => vec![unreadable(&run, reason)],
             };
-            stream::iter(events.into_iter().filter(move |event| event.cursor.is_none_or(|at| at > after)))
+            stream::iter(
+                events
+                    .into_iter()
+                    .filter(move |event| event.cursor.is_none_or(|at| at > after)),
+            )
         });
         stream::select(recorded, news)
     }
@@ -339,7 +382,9 @@ impl Handle {
     ) -> Result<T, Refusal> {
         let (reply, answer) = oneshot::channel();
         let stopped = || Refusal::new(RefusalKind::Failed, "ronde is shutting down");
-        self.supervisor.cast(message(reply)).map_err(|_| stopped())?;
+        self.supervisor
+            .cast(message(reply))
+            .map_err(|_| stopped())?;
         answer.await.map_err(|_| stopped())
     }
 }
@@ -352,7 +397,9 @@ fn fold<'a>(
         None => *state = Some(RunState::begin(record).map_err(|error| error.to_string())?),
         Some(state) => state.apply(record).map_err(|error| error.to_string())?,
     }
-    state.as_ref().ok_or_else(|| "a run without a beginning".to_owned())
+    state
+        .as_ref()
+        .ok_or_else(|| "a run without a beginning".to_owned())
 }
 
 /// The last line of a run whose journal cannot be read.
@@ -368,5 +415,10 @@ fn unreadable(run: &RunId, reason: String) -> Event {
         branch: None,
         item: None,
     };
-    Event { what, run: run.clone(), at: None, cursor: None }
+    Event {
+        what,
+        run: run.clone(),
+        at: None,
+        cursor: None,
+    }
 }

@@ -7,7 +7,11 @@ use std::path::{Path, PathBuf};
 /// # Errors
 /// Says which variables would help where none of the three is set.
 pub(crate) fn home() -> Result<PathBuf, String> {
-    let set = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    let set = |name| {
+        std::env::var_os(name)
+            .filter(|value| !value.is_empty())
+            .map(PathBuf::from)
+    };
     let home = set("RONDE_HOME")
         .or_else(|| set("XDG_STATE_HOME").map(|state| state.join("ronde")))
         .or_else(|| set("HOME").map(|user| user.join(".local/state/ronde")))
@@ -25,7 +29,12 @@ pub(crate) fn socket(home: &Path) -> PathBuf {
 pub(crate) fn project_root(file: &Path) -> PathBuf {
     let folder = file.parent().unwrap_or(file);
     let holding = |name: &str| {
-        folder.ancestors().find(|folder| folder.join(name).symlink_metadata().is_ok())
+        folder
+            .ancestors()
+            .find(|folder| folder.join(name).symlink_metadata().is_ok())
     };
-    holding(".ronde").or_else(|| holding(".git")).unwrap_or(folder).to_owned()
+    holding(".ronde")
+        .or_else(|| holding(".git"))
+        .unwrap_or(folder)
+        .to_owned()
 }

@@ -17,7 +17,10 @@ mod validators;
 mod wiring;
 
 fn main() -> std::process::ExitCode {
-    if std::env::args_os().nth(1).is_some_and(|verb| verb == ronde_sandbox::keeper::ARG) {
+    if std::env::args_os()
+        .nth(1)
+        .is_some_and(|verb| verb == ronde_sandbox::keeper::ARG)
+    {
         ronde_sandbox::keeper::main();
     }
     cli::main()

@@ -42,7 +42,10 @@ impl Ledger for RunLedger {
     }
 
     async fn settle(&self, call: &CallId, used: Option<Amount>) -> Result<(), String> {
-        self.store.settle(call, used).await.map_err(|error| error.to_string())
+        self.store
+            .settle(call, used)
+            .await
+            .map_err(|error| error.to_string())
     }
 }
 
@@ -52,11 +55,14 @@ pub(crate) struct HomeInbox(pub(crate) Arc<dyn Store>);
 #[async_trait]
 impl Inbox for HomeInbox {
     async fn open(&self, item: Item) -> Result<ItemNumber, String> {
-        self.0.await_answer(item).await.map_err(|error| error.to_string())
+        self.0
+            .await_answer(item)
+            .await
+            .map_err(|error| error.to_string())
     }
 
     fn entry(&self, number: ItemNumber) -> Option<Entry> {
-        self.0.home().inbox().entry(number).cloned()
+        self.0.home().inbox().get(number).cloned()
     }
 
     fn entries(&self) -> Vec<Entry> {
@@ -64,7 +70,10 @@ impl Inbox for HomeInbox {
     }
 
     async fn resolve(&self, number: ItemNumber, answer: Answer) -> Result<bool, String> {
-        self.0.resolve(number, answer).await.map_err(|error| error.to_string())
+        self.0
+            .resolve(number, answer)
+            .await
+            .map_err(|error| error.to_string())
     }
 }
 
@@ -85,16 +94,22 @@ impl Messenger {
 #[async_trait]
 impl Outside for Messenger {
     async fn notify(&self, entry: Entry, channel: String) {
-        let Some(handle) = self.handle.get() else { return };
+        let Some(handle) = self.handle.get() else {
+            return;
+        };
         if let Err(error) = notify(handle, &entry, &channel).await {
             tracing::error!(item = entry.number, %channel, %error, "nobody was told");
         }
     }
 
     async fn expired(&self, number: ItemNumber) {
-        let Some(handle) = self.handle.get() else { return };
+        let Some(handle) = self.handle.get() else {
+            return;
+        };
         let home = handle.shared().store.home();
-        let Some(entry) = home.inbox().entry(number) else { return };
+        let Some(entry) = home.inbox().get(number) else {
+            return;
+        };
         if !entry.item.blocks {
             return;
         }
@@ -115,10 +130,17 @@ async fn notify(handle: &Handle, entry: &Entry, channel: &str) -> Result<(), Str
     let run = home.run(&entry.item.run).ok_or("the run is not known")?;
     let definition = store.get_artefact(&run.definition).await.map_err(text)?;
     let frozen = Frozen::load(&definition).map_err(|error| error.to_string())?;
-    let argv = frozen.config.notify.get(channel).ok_or("the notification is not defined")?;
+    let argv = frozen
+        .config
+        .notify
+        .get(channel)
+        .ok_or("the notification is not defined")?;
     let (number, name) = (entry.number, channel.to_owned());
     store
-        .record(vec![HomeEvent::NotifyStarted { number, channel: name.clone() }])
+        .record(vec![HomeEvent::NotifyStarted {
+            number,
+            channel: name.clone(),
+        }])
         .await
         .map_err(text)?;
     let mut stdin = serde_json::to_vec(entry).map_err(|error| error.to_string())?;
@@ -137,7 +159,11 @@ async fn notify(handle: &Handle, entry: &Entry, channel: &str) -> Result<(), Str
         Err(error) => Some(error.to_string()),
     };
     store
-        .record(vec![HomeEvent::NotifyEnded { number, channel: name, error: error.clone() }])
+        .record(vec![HomeEvent::NotifyEnded {
+            number,
+            channel: name,
+            error: error.clone(),
+        }])
         .await
         .map_err(text)?;
     error.map_or(Ok(()), Err)

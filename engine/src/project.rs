@@ -32,13 +32,19 @@ use crate::{
 pub(crate) fn loop_files(root: &Path) -> Result<Vec<PathBuf>, Refusal> {
     let folder = root.join(".ronde/loops");
     let unreadable = |error: std::io::Error| {
-        Refusal::new(RefusalKind::Invalid, format!("cannot read {}: {error}", folder.display()))
-            .hint("loops are files `.ronde/loops/NAME.toml`; `ronde init` writes one")
+        Refusal::new(
+            RefusalKind::Invalid,
+            format!("cannot read {}: {error}", folder.display()),
+        )
+        .hint("loops are files `.ronde/loops/NAME.toml`; `ronde init` writes one")
     };
     let mut files = Vec::new();
     for entry in std::fs::read_dir(&folder).map_err(unreadable)? {
         let path = entry.map_err(unreadable)?.path();
-        if path.extension().is_some_and(|extension| extension == "toml") {
+        if path
+            .extension()
+            .is_some_and(|extension| extension == "toml")
+        {
             files.push(path);
         }
     }
@@ -75,7 +81,9 @@ pub(crate) async fn open(handle: &Handle, root: &Path) -> Result<ProjectReply, R
             continue;
         }
         if let Err(refusal) = frozen.preflight(handle.shared()).await {
-            reply.problems.push(format!("{}: {refusal}", file.display()));
+            reply
+                .problems
+                .push(format!("{}: {refusal}", file.display()));
         }
         found.insert(name, frozen);
     }
@@ -90,7 +98,10 @@ pub(crate) async fn open(handle: &Handle, root: &Path) -> Result<ProjectReply, R
         .collect();
     for loop_name in gone {
         handle.clockwork().set(&project, &loop_name, Vec::new());
-        let removed = HomeEvent::LoopRemoved { project: project.clone(), loop_name };
+        let removed = HomeEvent::LoopRemoved {
+            project: project.clone(),
+            loop_name,
+        };
         handle.shared().store.record(vec![removed]).await?;
     }
     for (name, frozen) in found {
@@ -108,7 +119,10 @@ async fn register(handle: &Handle, frozen: &Frozen) -> Result<(), Refusal> {
     let now = handle.shared().clock.now();
     let home = store.home();
     let mut events = Vec::new();
-    if home.served(&project, &loop_name).is_none_or(|served| served.definition != definition) {
+    if home
+        .served(&project, &loop_name)
+        .is_none_or(|served| served.definition != definition)
+    {
         events.push(HomeEvent::LoopRegistered {
             project: project.clone(),
             loop_name: loop_name.clone(),
@@ -119,7 +133,10 @@ async fn register(handle: &Handle, frozen: &Frozen) -> Result<(), Refusal> {
     let triggers = &frozen.definition.triggers;
     for trigger in triggers {
         // A trigger that is new fires nothing of the past.
-        if home.watermark(&project, &loop_name, &trigger.hash).is_none() {
+        if home
+            .watermark(&project, &loop_name, &trigger.hash)
+            .is_none()
+        {
             events.push(HomeEvent::Watermark {
                 project: project.clone(),
                 loop_name: loop_name.clone(),
@@ -134,14 +151,21 @@ async fn register(handle: &Handle, frozen: &Frozen) -> Result<(), Refusal> {
     let home = store.home();
     let mut watches = Vec::new();
     for trigger in triggers.iter().filter(|_| frozen.definition.enabled) {
-        let anchor = home.anchor(&project, &loop_name, &trigger.hash).unwrap_or(now);
+        let anchor = home
+            .anchor(&project, &loop_name, &trigger.hash)
+            .unwrap_or(now);
         let seed = format!("{project}/{loop_name}/{}", trigger.hash);
-        watches.push((trigger.hash.clone(), Watch {
-            schedule: schedule(trigger, anchor)?,
-            jitter: ronde_trigger::jitter(&seed, trigger.jitter),
-            catch_up: trigger.catch_up,
-            watermark: home.watermark(&project, &loop_name, &trigger.hash).unwrap_or(now),
-        }));
+        watches.push((
+            trigger.hash.clone(),
+            Watch {
+                schedule: schedule(trigger, anchor)?,
+                jitter: ronde_trigger::jitter(&seed, trigger.jitter),
+                catch_up: trigger.catch_up,
+                watermark: home
+                    .watermark(&project, &loop_name, &trigger.hash)
+                    .unwrap_or(now),
+            },
+        ));
     }
     handle.clockwork().set(&project, &loop_name, watches);
     Ok(())
@@ -164,7 +188,10 @@ pub(crate) fn schedule(
                 None => ronde_trigger::zone::local(),
             },
         },
-        TriggerSpec::Every(period) => Schedule::Every { period: *period, anchor },
+        TriggerSpec::Every(period) => Schedule::Every {
+            period: *period,
+            anchor,
+        },
     })
 }
 
@@ -176,7 +203,9 @@ pub(crate) struct Firings {
 impl Firings {
     /// Firings without a door yet: the clockwork and the door need each other.
     pub(crate) fn new() -> Arc<Self> {
-        Arc::new(Self { handle: tokio::sync::OnceCell::new() })
+        Arc::new(Self {
+            handle: tokio::sync::OnceCell::new(),
+        })
     }
 
     /// Gives the door.
@@ -190,7 +219,9 @@ impl Firings {
 impl Slots for Firings {
     async fn came(&self, of: &Key, due: Due) -> Result<(), String> {
         let handle = self.handle.get().ok_or("ronde is starting")?;
-        came(handle, of, due).await.map_err(|refusal| refusal.to_string())
+        came(handle, of, due)
+            .await
+            .map_err(|refusal| refusal.to_string())
     }
 }
 
@@ -221,8 +252,18 @@ async fn came(handle: &Handle, of: &Key, due: Due) -> Result<(), Refusal> {
     let busy = home.active_run(&of.project, &of.loop_name);
     let fire = match (fresh, busy) {
         (Some(at), Some(busy)) => {
-            let row = SkippedSlots { why: Skip::Superseded, first: at, last: at, count: 1 };
-            rows.push(skipped(&row, SkipReason::Overlap { run: busy.run.clone() }));
+            let row = SkippedSlots {
+                why: Skip::Superseded,
+                first: at,
+                last: at,
+                count: 1,
+            };
+            rows.push(skipped(
+                &row,
+                SkipReason::Overlap {
+                    run: busy.run.clone(),
+                },
+            ));
             None
         }
         (fresh, _) => fresh,
@@ -232,7 +273,10 @@ async fn came(handle: &Handle, of: &Key, due: Due) -> Result<(), Refusal> {
     }
     let Some(at) = fire else { return Ok(()) };
     let Some(served) = home.served(&of.project, &of.loop_name) else {
-        return Err(Refusal::new(RefusalKind::Missing, format!("loop {} is not served", of.loop_name)));
+        return Err(Refusal::new(
+            RefusalKind::Missing,
+            format!("loop {} is not served", of.loop_name),
+        ));
     };
     let frozen = Frozen::load(&store.get_artefact(&served.definition).await?)?;
     let trigger = frozen
@@ -240,10 +284,19 @@ async fn came(handle: &Handle, of: &Key, due: Due) -> Result<(), Refusal> {
         .triggers
         .iter()
         .find(|trigger| trigger.hash == of.trigger)
-        .ok_or_else(|| Refusal::new(RefusalKind::Missing, "the trigger is not in its loop any more"))?;
+        .ok_or_else(|| {
+            Refusal::new(
+                RefusalKind::Missing,
+                "the trigger is not in its loop any more",
+            )
+        })?;
     let cause = match trigger.spec {
-        TriggerSpec::Cron(_) => Cause::Cron { trigger: trigger.index },
-        TriggerSpec::Every(_) => Cause::Every { trigger: trigger.index },
+        TriggerSpec::Cron(_) => Cause::Cron {
+            trigger: trigger.index,
+        },
+        TriggerSpec::Every(_) => Cause::Every {
+            trigger: trigger.index,
+        },
     };
     let slot = slot(at);
     let firing = Firing {
@@ -255,6 +308,8 @@ async fn came(handle: &Handle, of: &Key, due: Due) -> Result<(), Refusal> {
         due: at,
         definition: served.definition.clone(),
     };
-    handle.fire(firing, &frozen.root, Some(of.trigger.clone())).await?;
+    handle
+        .fire(firing, &frozen.root, Some(of.trigger.clone()))
+        .await?;
     Ok(())
 }

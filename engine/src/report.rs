@@ -15,8 +15,18 @@ use crate::{
 pub(crate) fn state(reader: &LocalReader, run: &RunId) -> Result<RunState, Refusal> {
     let records = reader.read_run(run, 1)?;
     RunState::fold(&records)
-        .map_err(|error| Refusal::new(RefusalKind::Failed, format!("the journal of {run}: {error}")))?
-        .ok_or_else(|| Refusal::new(RefusalKind::Missing, format!("run {run} has no journal yet")))
+        .map_err(|error| {
+            Refusal::new(
+                RefusalKind::Failed,
+                format!("the journal of {run}: {error}"),
+            )
+        })?
+        .ok_or_else(|| {
+            Refusal::new(
+                RefusalKind::Missing,
+                format!("run {run} has no journal yet"),
+            )
+        })
 }
 
 /// The report of a run of a home.
@@ -27,14 +37,20 @@ pub(crate) fn of_run(home: &Path, run: &RunId) -> Result<String, Refusal> {
         .get_artefact(&state.firing.definition)
         .ok()
         .and_then(|bytes| Frozen::load(&bytes).ok())
-        .map(|frozen| crate::wiring::repository(&frozen, home).display().to_string());
+        .map(|frozen| {
+            crate::wiring::repository(&frozen, home)
+                .display()
+                .to_string()
+        });
     Ok(compose(&state, repo.as_deref()))
 }
 
 /// The report in words.
 pub(crate) fn compose(state: &RunState, repo: Option<&str>) -> String {
     let mut text = String::new();
-    let outcome = state.outcome().map_or_else(|| "at work".to_owned(), |outcome| outcome.to_string());
+    let outcome = state
+        .outcome()
+        .map_or_else(|| "at work".to_owned(), |outcome| outcome.to_string());
     let reason = crate::event::rest_reason(state);
     let _infallible = writeln!(text, "\nrun          {} ({outcome})", state.firing.run);
     if !reason.is_empty() {
@@ -46,7 +62,10 @@ pub(crate) fn compose(state: &RunState, repo: Option<&str>) -> String {
     scope(&mut text, state);
     if let Some(waiting) = &state.waiting {
         let item = waiting.item;
-        let _infallible = writeln!(text, "next         ronde inbox show {item}, then ronde answer {item} \"…\"");
+        let _infallible = writeln!(
+            text,
+            "next         ronde inbox show {item}, then ronde answer {item} \"…\""
+        );
     }
     text
 }
@@ -63,14 +82,22 @@ fn claim(text: &mut String, state: &RunState) {
 
 fn artefact(text: &mut String, state: &RunState, repo: Option<&str>) {
     let repo = repo.unwrap_or("the repository");
-    let delivered = state.delivered.as_ref().and_then(|delivered| delivered.branch.as_deref());
+    let delivered = state
+        .delivered
+        .as_ref()
+        .and_then(|delivered| delivered.branch.as_deref());
     match (delivered, &state.branch) {
         (Some(branch), _) => {
             row(text, "artefact", &format!("branch {branch} in {repo}"), 1);
             look(text, state, branch, repo);
         }
         (None, Some(branch)) => {
-            row(text, "artefact", &format!("unverified work on branch {branch} in {repo}"), 1);
+            row(
+                text,
+                "artefact",
+                &format!("unverified work on branch {branch} in {repo}"),
+                1,
+            );
             look(text, state, branch, repo);
         }
         (None, None) => row(text, "artefact", "none", 1),
@@ -78,9 +105,15 @@ fn artefact(text: &mut String, state: &RunState, repo: Option<&str>) {
 }
 
 fn look(text: &mut String, state: &RunState, branch: &str, repo: &str) {
-    let base = state.prepared.as_ref().map_or("HEAD", |prepared| prepared.base.as_str());
+    let base = state
+        .prepared
+        .as_ref()
+        .map_or("HEAD", |prepared| prepared.base.as_str());
     let base = base.get(..12).unwrap_or(base);
-    let _infallible = writeln!(text, "             look: git -C {repo} diff {base}..{branch}");
+    let _infallible = writeln!(
+        text,
+        "             look: git -C {repo} diff {base}..{branch}"
+    );
 }
 
 fn observation(text: &mut String, state: &RunState) {
@@ -105,10 +138,16 @@ fn observation(text: &mut String, state: &RunState) {
             Finding::Unknown => "unknown",
         };
         let flaky = match check.passes {
-            Some((passes, runs)) if passes > 0 && passes < runs => format!(", flaky: {passes} of {runs}"),
+            Some((passes, runs)) if passes > 0 && passes < runs => {
+                format!(", flaky: {passes} of {runs}")
+            }
             _ => String::new(),
         };
-        let _infallible = writeln!(seen, "{word}  {}: `{}` ({}{flaky})", check.name, check.run, check.exit);
+        let _infallible = writeln!(
+            seen,
+            "{word}  {}: `{}` ({}{flaky})",
+            check.name, check.run, check.exit
+        );
     }
     row(text, "observation", seen.trim_end(), usize::MAX);
 }
@@ -118,18 +157,35 @@ fn scope(text: &mut String, state: &RunState) {
         || "no workspace".to_owned(),
         |prepared| {
             let commit = prepared.base.as_str();
-            let of = prepared.branch.as_deref().map(|branch| format!(" ({branch})")).unwrap_or_default();
+            let of = prepared
+                .branch
+                .as_deref()
+                .map(|branch| format!(" ({branch})"))
+                .unwrap_or_default();
             format!("base {}{of}", commit.get(..12).unwrap_or(commit))
         },
     );
-    let tree = state.tree().map(|tree| format!(", tree {}", tree.as_str().get(..12).unwrap_or(tree.as_str())));
+    let tree = state.tree().map(|tree| {
+        format!(
+            ", tree {}",
+            tree.as_str().get(..12).unwrap_or(tree.as_str())
+        )
+    });
     let _infallible = writeln!(
         text,
         "scope        {base}{}, definition {}",
         tree.unwrap_or_default(),
-        state.firing.definition.as_str().get(..8).unwrap_or_default()
+        state
+            .firing
+            .definition
+            .as_str()
+            .get(..8)
+            .unwrap_or_default()
     );
-    let changed: usize = state.attempt().and_then(|a| a.snapshot.as_ref()).map_or(0, |(_, paths)| paths.len());
+    let changed: usize = state
+        .attempt()
+        .and_then(|a| a.snapshot.as_ref())
+        .map_or(0, |(_, paths)| paths.len());
     let spent = state.usage.amount();
     let _infallible = writeln!(
         text,

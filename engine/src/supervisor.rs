@@ -72,7 +72,12 @@ impl Actor for Supervisor {
         _myself: ActorRef<Message>,
         shared: Arc<Shared>,
     ) -> Result<Supervision, ActorProcessingErr> {
-        Ok(Supervision { shared, runs: BTreeMap::new(), idle: Vec::new(), leaving: false })
+        Ok(Supervision {
+            shared,
+            runs: BTreeMap::new(),
+            idle: Vec::new(),
+            leaving: false,
+        })
     }
 
     async fn handle(
@@ -153,7 +158,13 @@ impl Supervision {
             answer(reply, Err("ronde is shutting down".to_owned()));
             return;
         }
-        let entry = Entry { actor: None, reply, then: VecDeque::new(), gone: Vec::new(), failures };
+        let entry = Entry {
+            actor: None,
+            reply,
+            then: VecDeque::new(),
+            gone: Vec::new(),
+            failures,
+        };
         self.runs.insert(run.clone(), entry);
         let (shared, myself) = (Arc::clone(&self.shared), myself.clone());
         tokio::spawn(async move {
@@ -171,7 +182,9 @@ impl Supervision {
     ) {
         match begun {
             Ok(actor) => {
-                let Some(entry) = self.runs.get_mut(&run) else { return };
+                let Some(entry) = self.runs.get_mut(&run) else {
+                    return;
+                };
                 answer(entry.reply.take(), Ok(()));
                 // A run may have come to its rest before this message was read.
                 let ended = matches!(actor.get_status(), ractor::ActorStatus::Stopped);
@@ -200,7 +213,11 @@ impl Supervision {
 
     fn interrupt(&mut self, run: &RunId, reply: oneshot::Sender<()>) {
         match self.runs.get_mut(run) {
-            Some(Entry { actor: Some(actor), gone, .. }) => {
+            Some(Entry {
+                actor: Some(actor),
+                gone,
+                ..
+            }) => {
                 let (told, _) = oneshot::channel();
                 gone.push(reply);
                 // One that is just ending rests anyway.
@@ -223,7 +240,9 @@ impl Supervision {
             (entry.actor.as_ref()?.get_id() == cell.get_id()).then(|| run.clone())
         });
         let Some(run) = found else { return };
-        let Some(mut entry) = self.runs.remove(&run) else { return };
+        let Some(mut entry) = self.runs.remove(&run) else {
+            return;
+        };
         for gone in entry.gone.drain(..) {
             // Nobody waits any more.
             let _dropped = gone.send(());
@@ -238,7 +257,11 @@ impl Supervision {
                 }
                 return;
             }
-            self.bury(&run, &format!("its coordinator broke {failures} times: {error}")).await;
+            self.bury(
+                &run,
+                &format!("its coordinator broke {failures} times: {error}"),
+            )
+            .await;
         }
         if let Some((wake, reply)) = entry.then.pop_front() {
             self.begin(myself, run.clone(), wake, reply, 0);
@@ -250,7 +273,12 @@ impl Supervision {
 
     /// Puts on record that a run cannot go on, where its own journal cannot say it.
     async fn bury(&self, run: &RunId, error: &str) {
-        let known = self.shared.store.home().run(run).is_some_and(|run| run.outcome.is_none());
+        let known = self
+            .shared
+            .store
+            .home()
+            .run(run)
+            .is_some_and(|run| run.outcome.is_none());
         if !known {
             return;
         }
@@ -284,7 +312,10 @@ async fn begin(
     supervisor: ActorCell,
 ) -> Result<ActorRef<RunMessage>, String> {
     let run = Run::load(shared, run).await?;
-    let start = Start { run: Arc::new(run), wake };
+    let start = Start {
+        run: Arc::new(run),
+        wake,
+    };
     match Actor::spawn_linked(None, Coordinator, start, supervisor).await {
         Ok((actor, _task)) => Ok(actor),
         Err(error) => Err(error.to_string()),

@@ -10,19 +10,23 @@ pub(crate) struct Known;
 
 impl Validators for Known {
     fn cron(&self, text: &str) -> Result<(), Refusal> {
-        ronde_trigger::Cron::parse(text).map(drop).map_err(|error| Refusal {
-            message: error.message,
-            hint: error.hint,
-            span: Some(error.span),
-        })
+        ronde_trigger::Cron::parse(text)
+            .map(drop)
+            .map_err(|error| Refusal {
+                message: error.message,
+                hint: error.hint,
+                span: Some(error.span),
+            })
     }
 
     fn zone(&self, name: &str) -> Result<(), Refusal> {
-        ronde_trigger::zone(name).map(drop).map_err(|error| Refusal {
-            message: error.message,
-            hint: error.hint,
-            span: None,
-        })
+        ronde_trigger::zone(name)
+            .map(drop)
+            .map_err(|error| Refusal {
+                message: error.message,
+                hint: error.hint,
+                span: None,
+            })
     }
 
     fn rule(&self, pattern: &str) -> Result<(), Refusal> {

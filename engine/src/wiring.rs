@@ -15,9 +15,6 @@ use crate::{
     run::next::Rules,
 };
 
-/// Where the state files lie in a worker's folder: kept between runs, and no part of the result.
-pub(crate) const STATE_FOLDER: &str = ".ronde-state";
-
 /// Folders of a person's home that nothing a loop starts may read.
 const SECRET_FOLDERS: [&str; 9] = [
     ".ssh",
@@ -58,7 +55,12 @@ pub(crate) fn source(frozen: &Frozen, home: &Path) -> Source {
         folder: frozen.file.with_file_name(folder),
         repo: seeded(frozen, home),
     });
-    Source { repo, base: workspace.base.clone(), fetch: workspace.fetch, seed }
+    Source {
+        repo,
+        base: workspace.base.clone(),
+        fetch: workspace.fetch,
+        seed,
+    }
 }
 
 /// The repository a loop's results go to.
@@ -70,7 +72,8 @@ pub(crate) fn repository(frozen: &Frozen, home: &Path) -> PathBuf {
 /// The repository a loop's seed is copied into: one for each loop file.
 fn seeded(frozen: &Frozen, home: &Path) -> PathBuf {
     let id = Digest::of(frozen.file.to_string_lossy().as_bytes());
-    home.join("seeds").join(format!("{}-{}.git", frozen.definition.name, id.short()))
+    home.join("seeds")
+        .join(format!("{}-{}.git", frozen.definition.name, id.short()))
 }
 
 /// The folder of a run.
@@ -99,7 +102,11 @@ pub(crate) fn scopes(frozen: &Frozen, run: &RunId, now: Timestamp) -> Vec<ScopeL
             cost: limits.cost,
         },
         ScopeLimit {
-            scope: Scope::LoopDay { project: project.clone(), loop_name, day: day.clone() },
+            scope: Scope::LoopDay {
+                project: project.clone(),
+                loop_name,
+                day: day.clone(),
+            },
             tokens: limits.day.tokens,
             cost: limits.day.cost,
         },
@@ -113,9 +120,17 @@ pub(crate) fn scopes(frozen: &Frozen, run: &RunId, now: Timestamp) -> Vec<ScopeL
 
 /// The variables a program gets whatever its loop names.
 pub(crate) fn base_env() -> Vec<String> {
-    ["PATH", "HOME", "LANG", "LC_ALL", "TZ", "CARGO_HOME", "RUSTUP_HOME"]
-        .map(str::to_owned)
-        .to_vec()
+    [
+        "PATH",
+        "HOME",
+        "LANG",
+        "LC_ALL",
+        "TZ",
+        "CARGO_HOME",
+        "RUSTUP_HOME",
+    ]
+    .map(str::to_owned)
+    .to_vec()
 }
 
 /// Looks whether this machine and this repository hold what a loop asks for. Changes nothing.
@@ -129,9 +144,17 @@ pub(crate) async fn preflight(frozen: &Frozen, shared: &Shared) -> Result<(), Re
         }
     })?;
     let access = &frozen.definition.worker.access;
-    let asked = [("the worker", access.level, access.network), ("the checks", Level::WorkspaceWrite, false)];
+    let asked = [
+        ("the worker", access.level, access.network),
+        ("the checks", Level::WorkspaceWrite, false),
+    ];
     for (who, level, network) in asked {
-        let policy = Policy { level, network, hidden: hidden(&shared.home), ..Policy::unconfined() };
+        let policy = Policy {
+            level,
+            network,
+            hidden: hidden(&shared.home),
+            ..Policy::unconfined()
+        };
         doctor::can_hold(&policy).map_err(|reason| {
             Refusal::new(
                 RefusalKind::Failed,
@@ -161,8 +184,11 @@ fn program(agent: &Agent) -> Result<(), Refusal> {
     if found {
         return Ok(());
     }
-    Err(Refusal::new(RefusalKind::Failed, format!("the worker's program `{name}` is not on the PATH"))
-        .hint("install it, or name it with its path in `[worker] command`"))
+    Err(Refusal::new(
+        RefusalKind::Failed,
+        format!("the worker's program `{name}` is not on the PATH"),
+    )
+    .hint("install it, or name it with its path in `[worker] command`"))
 }
 
 /// The names of a run's branches.

@@ -8,6 +8,7 @@ use std::{
     path::{Path, PathBuf},
     sync::{Arc, mpsc as std_mpsc},
     thread::{self, JoinHandle},
+    time::Duration,
 };
 
 use ronde_protocol::{ArtefactId, Clock, RunId, Seq};
@@ -277,7 +278,11 @@ fn run_of(event: &HomeEvent) -> Option<&RunId> {
 }
 
 /// Takes the lock of a home. The lock is the kernel's and ends with its process, whatever the file says:
-/// its text is for people.
+/// its text is for people. A program that a dead owner was just starting holds it a moment longer.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "nobody is told when the lock is free"
+)]
 fn take_lock(layout: &Layout, pid: u32) -> Result<File> {
     let path = layout.lock();
     let mut options = OpenOptions::new();
@@ -290,18 +295,23 @@ fn take_lock(layout: &Layout, pid: u32) -> Result<File> {
     let mut file = options
         .open(&path)
         .map_err(|e| io_error("open", &path, e))?;
-    match file.try_lock() {
-        Ok(()) => {}
-        Err(TryLockError::WouldBlock) => {
-            let mut text = String::new();
-            // Whoever has it may not have written its id yet: 0 then.
-            let _ = file.read_to_string(&mut text);
-            return Err(Error::Owned {
-                home: layout.0.clone(),
-                pid: text.trim().parse().unwrap_or(0),
-            });
+    let mut tries = 5;
+    loop {
+        match file.try_lock() {
+            Ok(()) => break,
+            Err(TryLockError::WouldBlock) if tries > 0 => {
+                tries -= 1;
+                thread::sleep(Duration::from_millis(10));
+            }
+            Err(TryLockError::WouldBlock) => {
+                let mut text = String::new();
+                // Whoever has it may not have written its id yet: 0 then.
+                let _ = file.read_to_string(&mut text);
+                let (home, pid) = (layout.0.clone(), text.trim().parse().unwrap_or(0));
+                return Err(Error::Owned { home, pid });
+            }
+            Err(TryLockError::Error(e)) => return Err(io_error("lock", &path, e)),
         }
-        Err(TryLockError::Error(e)) => return Err(io_error("lock", &path, e)),
     }
     let told = file
         .set_len(0)

@@ -5,7 +5,6 @@
 mod decisions;
 mod index;
 mod journal;
-mod kill;
 mod local;
 mod power;
 

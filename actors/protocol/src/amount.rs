@@ -36,7 +36,10 @@ pub struct Amount {
 
 impl Amount {
     /// Nothing.
-    pub const ZERO: Self = Self { tokens: 0, cost: MicroUsd(0) };
+    pub const ZERO: Self = Self {
+        tokens: 0,
+        cost: MicroUsd(0),
+    };
 
     /// The sum, at most the largest number there is.
     #[must_use]
@@ -85,7 +88,10 @@ impl Usage {
             .saturating_add(self.cached)
             .saturating_add(self.cache_write)
             .saturating_add(self.output);
-        Amount { tokens, cost: self.cost }
+        Amount {
+            tokens,
+            cost: self.cost,
+        }
     }
 
     /// The sum, kind by kind.

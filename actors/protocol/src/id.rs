@@ -140,7 +140,10 @@ impl SlotId {
 impl RunId {
     /// The run of a slot.
     pub fn of(loop_name: &LoopName, slot: &SlotId) -> Self {
-        Self(format!("{loop_name}-{}", &hex(slot.as_str().as_bytes())[..8]))
+        Self(format!(
+            "{loop_name}-{}",
+            &hex(slot.as_str().as_bytes())[..8]
+        ))
     }
 }
 
@@ -181,12 +184,17 @@ impl LoopName {
         if !text.starts_with(|c: char| c.is_ascii_alphanumeric()) {
             return Err(InvalidName("begins with a letter or a digit"));
         }
-        if !text.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-')) {
+        if !text
+            .chars()
+            .all(|c| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-'))
+        {
             return Err(InvalidName("has only letters, digits, `.`, `_` and `-`"));
         }
         // `git check-ref-format` refuses these in a branch name.
         if text.contains("..") || text.ends_with('.') || text.ends_with(".lock") {
-            return Err(InvalidName("has no `..` and does not end in `.` or `.lock`"));
+            return Err(InvalidName(
+                "has no `..` and does not end in `.` or `.lock`",
+            ));
         }
         Ok(Self(text.to_owned()))
     }
@@ -226,10 +234,12 @@ impl From<LoopName> for String {
 fn hex(bytes: &[u8]) -> String {
     use fmt::Write as _;
     let digest = Sha256::digest(bytes);
-    digest.iter().fold(String::with_capacity(64), |mut text, byte| {
-        write!(text, "{byte:02x}").expect("writing to a String cannot fail");
-        text
-    })
+    digest
+        .iter()
+        .fold(String::with_capacity(64), |mut text, byte| {
+            write!(text, "{byte:02x}").expect("writing to a String cannot fail");
+            text
+        })
 }
 
 #[cfg(test)]
@@ -241,7 +251,18 @@ mod tests {
         for good in ["a", "nightly-green", "A.b_c-9", &"x".repeat(64)] {
             assert!(LoopName::new(good).is_ok(), "{good}");
         }
-        for bad in ["", "a/b", "-a", ".a", "a..b", "a.", "a.lock", "a b", "é", &"x".repeat(300)] {
+        for bad in [
+            "",
+            "a/b",
+            "-a",
+            ".a",
+            "a..b",
+            "a.",
+            "a.lock",
+            "a b",
+            "é",
+            &"x".repeat(300),
+        ] {
             assert!(LoopName::new(bad).is_err(), "{bad}");
         }
     }
@@ -253,7 +274,12 @@ mod tests {
         let due: Timestamp = "2026-03-29T01:00:00Z".parse().expect("a timestamp");
         let slot = SlotId::scheduled(&project, &name, &Digest::of("cron"), due);
         assert_eq!(RunId::of(&name, &slot), RunId::of(&name, &slot.clone()));
-        let later = SlotId::scheduled(&project, &name, &Digest::of("cron"), due + jiff::SignedDuration::from_secs(60));
+        let later = SlotId::scheduled(
+            &project,
+            &name,
+            &Digest::of("cron"),
+            due + jiff::SignedDuration::from_secs(60),
+        );
         assert_ne!(RunId::of(&name, &slot), RunId::of(&name, &later));
     }
 }

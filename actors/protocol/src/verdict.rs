@@ -96,8 +96,7 @@ impl Verdict {
     pub fn decide(checks: &[CheckResult], protected: &[String]) -> Finding {
         if !protected.is_empty() || checks.iter().any(|check| check.finding == Finding::Fail) {
             Finding::Fail
-        } else if checks.is_empty()
-            || checks.iter().any(|check| check.finding == Finding::Unknown)
+        } else if checks.is_empty() || checks.iter().any(|check| check.finding == Finding::Unknown)
         {
             Finding::Unknown
         } else {
@@ -109,7 +108,11 @@ impl Verdict {
     /// how it ended. Output may differ by a time stamp and is not looked at.
     pub fn same_as(&self, other: &Self) -> bool {
         fn key(verdict: &Verdict) -> Vec<(&CheckName, Finding, &Exit)> {
-            verdict.checks.iter().map(|c| (&c.name, c.finding, &c.exit)).collect()
+            verdict
+                .checks
+                .iter()
+                .map(|c| (&c.name, c.finding, &c.exit))
+                .collect()
         }
         self.tree == other.tree && self.protected == other.protected && key(self) == key(other)
     }
@@ -146,8 +149,16 @@ mod tests {
         ];
         for (findings, protected, want) in table {
             let checks: Vec<_> = findings.iter().copied().map(check).collect();
-            let protected = if protected { vec!["tests/a".to_owned()] } else { vec![] };
-            assert_eq!(Verdict::decide(&checks, &protected), want, "{findings:?} {protected:?}");
+            let protected = if protected {
+                vec!["tests/a".to_owned()]
+            } else {
+                vec![]
+            };
+            assert_eq!(
+                Verdict::decide(&checks, &protected),
+                want,
+                "{findings:?} {protected:?}"
+            );
         }
     }
 }

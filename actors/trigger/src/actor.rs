@@ -124,7 +124,11 @@ impl Actor for Clockwork {
         _myself: ActorRef<Message>,
         config: Config,
     ) -> Result<State, ActorProcessingErr> {
-        Ok(State { config, watched: BTreeMap::new(), alarm: None })
+        Ok(State {
+            config,
+            watched: BTreeMap::new(),
+            alarm: None,
+        })
     }
 
     async fn handle(
@@ -150,15 +154,22 @@ impl Actor for Clockwork {
 
 impl State {
     fn set(&mut self, project: &ProjectId, loop_name: &LoopName, watches: Vec<(Digest, Watch)>) {
-        self.watched.retain(|key, _| key.project != *project || key.loop_name != *loop_name);
+        self.watched
+            .retain(|key, _| key.project != *project || key.loop_name != *loop_name);
         for (trigger, watch) in watches {
-            let key = Key { project: project.clone(), loop_name: loop_name.clone(), trigger };
+            let key = Key {
+                project: project.clone(),
+                loop_name: loop_name.clone(),
+                trigger,
+            };
             self.watched.insert(key, Watched { watch, busy: false });
         }
     }
 
     fn told(&mut self, myself: &ActorRef<Message>, key: &Key, told: Result<Timestamp, String>) {
-        let Some(watched) = self.watched.get_mut(key) else { return };
+        let Some(watched) = self.watched.get_mut(key) else {
+            return;
+        };
         match told {
             Ok(watermark) => {
                 watched.watch.watermark = watched.watch.watermark.max(watermark);
@@ -180,7 +191,13 @@ impl State {
         let mut soonest: Option<Timestamp> = None;
         for (key, watched) in self.watched.iter_mut().filter(|(_, watched)| !watched.busy) {
             let watch = &watched.watch;
-            let due = due(&watch.schedule, watch.jitter, watch.watermark, now, watch.catch_up);
+            let due = due(
+                &watch.schedule,
+                watch.jitter,
+                watch.watermark,
+                now,
+                watch.catch_up,
+            );
             if let Some(next) = due.next {
                 soonest = Some(soonest.map_or(next, |soonest| soonest.min(next)));
             }
@@ -241,7 +258,9 @@ mod tests {
         fn reached(&self, at: Timestamp) -> Pin<Box<dyn Future<Output = ()> + Send>> {
             let mut seen = self.0.subscribe();
             Box::pin(async move {
-                seen.wait_for(|now| *now >= at).await.expect("the clock outlives its sleepers");
+                seen.wait_for(|now| *now >= at)
+                    .await
+                    .expect("the clock outlives its sleepers");
             })
         }
     }
@@ -257,7 +276,13 @@ mod tests {
             if of.loop_name.as_str() == "stuck" {
                 std::future::pending::<()>().await;
             }
-            if self.broken.lock().expect("no panic under the lock").pop().is_some() {
+            if self
+                .broken
+                .lock()
+                .expect("no panic under the lock")
+                .pop()
+                .is_some()
+            {
                 panic!("a broken port");
             }
             let skipped = due.skipped.iter().map(|skip| skip.count).sum();
@@ -289,21 +314,38 @@ mod tests {
         let start = at("2026-12-01T00:00:00Z");
         let clock = Arc::new(SetClock(watch::Sender::new(start)));
         let (to, mut told) = mpsc::unbounded_channel();
-        let slots = Arc::new(Told { to, broken: Mutex::new(vec!["once"]) });
-        let handle = spawn(Config { clock: clock.clone(), slots }).await.expect("an actor");
+        let slots = Arc::new(Told {
+            to,
+            broken: Mutex::new(vec!["once"]),
+        });
+        let handle = spawn(Config {
+            clock: clock.clone(),
+            slots,
+        })
+        .await
+        .expect("an actor");
         let project = ProjectId::of("/p");
         let name = |text| LoopName::new(text).expect("a good name");
         handle.set(&project, &name("stuck"), vec![minutely(start)]);
         handle.set(&project, &name("fine"), vec![minutely(start)]);
         // The first telling panics; the same instant comes again.
         clock.0.send_replace(at("2026-12-01T00:01:30Z"));
-        assert_eq!(told.recv().await, Some(("fine".into(), Some(at("2026-12-01T00:01:00Z")), 0)));
+        assert_eq!(
+            told.recv().await,
+            Some(("fine".into(), Some(at("2026-12-01T00:01:00Z")), 0))
+        );
         // The clock jumps: the latest fires, the rest is counted.
         clock.0.send_replace(at("2026-12-01T00:10:00Z"));
-        assert_eq!(told.recv().await, Some(("fine".into(), Some(at("2026-12-01T00:10:00Z")), 8)));
+        assert_eq!(
+            told.recv().await,
+            Some(("fine".into(), Some(at("2026-12-01T00:10:00Z")), 8))
+        );
         // Set back, then on: nothing comes twice.
         clock.0.send_replace(at("2026-12-01T00:05:00Z"));
         clock.0.send_replace(at("2026-12-01T00:11:00Z"));
-        assert_eq!(told.recv().await, Some(("fine".into(), Some(at("2026-12-01T00:11:00Z")), 0)));
+        assert_eq!(
+            told.recv().await,
+            Some(("fine".into(), Some(at("2026-12-01T00:11:00Z")), 0))
+        );
     }
 }

@@ -36,10 +36,17 @@ impl Handle {
 ///
 /// # Errors
 /// Where the actor runtime cannot start one.
-pub async fn spawn(config: Config, supervisor: Option<ActorCell>) -> Result<Handle, ractor::SpawnErr> {
+pub async fn spawn(
+    config: Config,
+    supervisor: Option<ActorCell>,
+) -> Result<Handle, ractor::SpawnErr> {
     let (stop, stopped) = watch::channel(false);
     let (to, verdict) = oneshot::channel();
-    let start = Start { config, stopped, to };
+    let start = Start {
+        config,
+        stopped,
+        to,
+    };
     match supervisor {
         Some(supervisor) => Actor::spawn_linked(None, Verifier, start, supervisor).await?,
         None => Actor::spawn(None, Verifier, start).await?,
@@ -70,7 +77,11 @@ impl Actor for Verifier {
     async fn pre_start(
         &self,
         myself: ActorRef<Judged>,
-        Start { config, stopped, to }: Start,
+        Start {
+            config,
+            stopped,
+            to,
+        }: Start,
     ) -> Result<State, ActorProcessingErr> {
         let work = tokio::spawn(judge(config, stopped));
         let abort = work.abort_handle();
@@ -82,7 +93,10 @@ impl Actor for Verifier {
             // An actor that has stopped wants no verdict.
             let _stopped = myself.cast(Judged(judged));
         });
-        Ok(State { to: Some(to), work: abort })
+        Ok(State {
+            to: Some(to),
+            work: abort,
+        })
     }
 
     async fn handle(
@@ -99,7 +113,11 @@ impl Actor for Verifier {
         Ok(())
     }
 
-    async fn post_stop(&self, _: ActorRef<Judged>, state: &mut State) -> Result<(), ActorProcessingErr> {
+    async fn post_stop(
+        &self,
+        _: ActorRef<Judged>,
+        state: &mut State,
+    ) -> Result<(), ActorProcessingErr> {
         state.work.abort();
         Ok(())
     }

@@ -63,12 +63,17 @@ pub(crate) async fn run(
             break;
         }
     }
-    let mut result = shown.ok_or_else(|| Error::Broken(format!("check {} never ran", check.name)))?;
+    let mut result =
+        shown.ok_or_else(|| Error::Broken(format!("check {} never ran", check.name)))?;
     result.duration_ms = u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
     if repeat.times > 1 {
         result.passes = Some((passes, runs));
         if result.finding != Finding::Unknown {
-            result.finding = if passes >= repeat.pass { Finding::Pass } else { Finding::Fail };
+            result.finding = if passes >= repeat.pass {
+                Finding::Pass
+            } else {
+                Finding::Fail
+            };
         }
     }
     Ok(result)
@@ -82,7 +87,10 @@ async fn once(
 ) -> Result<CheckResult, Error> {
     let whole = config.scratch.join("output");
     let env = environment::of_check(check, &config.scratch);
-    let path = env.iter().find(|(name, _)| name == "PATH").map(|(_, value)| value.as_os_str());
+    let path = env
+        .iter()
+        .find(|(name, _)| name == "PATH")
+        .map(|(_, value)| value.as_os_str());
     let command = Command {
         time: Some(Duration::from_millis(check.timeout_ms)),
         capture: Capture {
@@ -110,7 +118,10 @@ async fn once(
     }
     let mut tail = useful_end(&bytes, EVIDENCE);
     if done.stdout.total > WHOLE {
-        tail.push_str(&format!("\n[{} bytes of output; the first {WHOLE} are kept]", done.stdout.total));
+        tail.push_str(&format!(
+            "\n[{} bytes of output; the first {WHOLE} are kept]",
+            done.stdout.total
+        ));
     }
     Ok(CheckResult {
         name: check.name.clone(),
@@ -130,7 +141,9 @@ pub(crate) fn untried(check: &Check, exit: &Exit, tail: &str) -> CheckResult {
         name: check.name.clone(),
         run: check.run.clone(),
         finding: Finding::Unknown,
-        exit: Exit::NotStarted { error: format!("the setup before it: {exit}") },
+        exit: Exit::NotStarted {
+            error: format!("the setup before it: {exit}"),
+        },
         duration_ms: 0,
         tail: tail.to_owned(),
         output: None,
@@ -190,7 +203,9 @@ pub(crate) fn policy(config: &Config, folder: &Path, network: bool) -> Policy {
 pub(crate) fn meaning(exit: &Exit) -> Finding {
     match exit {
         Exit::Code { code: 0 } => Finding::Pass,
-        Exit::Code { code: NOT_EXECUTABLE | NOT_FOUND } => Finding::Unknown,
+        Exit::Code {
+            code: NOT_EXECUTABLE | NOT_FOUND,
+        } => Finding::Unknown,
         // A shell says 128 + n of a child that signal n ended: killed from outside says nothing.
         Exit::Code { code } if *code == 128 + 9 || *code == 128 + 15 => Finding::Unknown,
         Exit::Code { .. } => Finding::Fail,

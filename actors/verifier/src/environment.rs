@@ -32,7 +32,11 @@ fn of(named: &[String], scratch: &Path) -> Vec<(OsString, OsString)> {
     for (name, folder) in [("CARGO_HOME", ".cargo"), ("RUSTUP_HOME", ".rustup")] {
         let there = std::env::var_os(name)
             .map(std::path::PathBuf::from)
-            .or_else(|| user.as_ref().map(|user| user.join(folder)).filter(|path| path.is_dir()));
+            .or_else(|| {
+                user.as_ref()
+                    .map(|user| user.join(folder))
+                    .filter(|path| path.is_dir())
+            });
         own.extend(there.map(|path| (name.to_owned(), text(path))));
     }
     env_allow(&names, &own)

@@ -1,8 +1,17 @@
 //! The useful end of a check's output: what a person, or the next attempt, has to see of it. Pure.
 
 /// Words that mark the lines worth keeping, as test runners and compilers write them.
-const MARKS: [&str; 9] =
-    ["error", "fail", "panicked", "assert", "expected", "traceback", "exception", "not ok", "fatal"];
+const MARKS: [&str; 9] = [
+    "error",
+    "fail",
+    "panicked",
+    "assert",
+    "expected",
+    "traceback",
+    "exception",
+    "not ok",
+    "fatal",
+];
 
 /// Lines kept around a mark.
 const AROUND: usize = 8;
@@ -86,7 +95,10 @@ mod tests {
 
     #[test]
     fn short_output_is_whole_and_plain() {
-        assert_eq!(useful_end(b"\x1b[31merror\x1b[0m: no\r\n", 100), "error: no");
+        assert_eq!(
+            useful_end(b"\x1b[31merror\x1b[0m: no\r\n", 100),
+            "error: no"
+        );
         assert_eq!(useful_end(b"caf\xe9\n", 100), "caf\u{fffd}");
         assert_eq!(useful_end(b"\x1b]0;title\x07x", 100), "x");
         assert_eq!(useful_end(b"", 100), "");

@@ -20,17 +20,31 @@ const SETUP: Duration = Duration::from_secs(30 * 60);
 pub async fn judge(config: Config, mut stop: watch::Receiver<bool>) -> Result<Verdict, Error> {
     let scratch = config.scratch.clone();
     let made = tokio::task::spawn_blocking(move || fresh(&scratch)).await;
-    let failed = |error: String| Error::Scratch { folder: config.scratch.clone(), error };
-    made.map_err(|error| failed(error.to_string()))?.map_err(|error| failed(error.to_string()))?;
+    let failed = |error: String| Error::Scratch {
+        folder: config.scratch.clone(),
+        error,
+    };
+    made.map_err(|error| failed(error.to_string()))?
+        .map_err(|error| failed(error.to_string()))?;
     let request = &config.request;
     let paths = config.workspace.paths(&request.base.tree).await;
     let paths = paths.map_err(|error| Error::Checkout(error.to_string()))?;
-    let there = |path: &str| paths.binary_search_by(|known| known.as_str().cmp(path)).is_ok();
-    let mut programs: Vec<String> =
-        request.checks.iter().flat_map(|check| programs_in(&check.run, there)).collect();
+    let there = |path: &str| {
+        paths
+            .binary_search_by(|known| known.as_str().cmp(path))
+            .is_ok()
+    };
+    let mut programs: Vec<String> = request
+        .checks
+        .iter()
+        .flat_map(|check| programs_in(&check.run, there))
+        .collect();
     programs.sort();
     programs.dedup();
-    let rules = Rules { protect: request.protect.clone(), programs };
+    let rules = Rules {
+        protect: request.protect.clone(),
+        programs,
+    };
     let checkout = config
         .workspace
         .checkout(&request.name, &request.tree, &request.base, &rules)
@@ -61,17 +75,26 @@ async fn run_all(
     let checks = &config.request.checks;
     if let Some(setup) = &config.request.setup {
         let env = environment::of_setup(&config.scratch);
-        let path = env.iter().find(|(name, _)| name == "PATH").map(|(_, value)| value.as_os_str());
+        let path = env
+            .iter()
+            .find(|(name, _)| name == "PATH")
+            .map(|(_, value)| value.as_os_str());
         let command = Command {
             time: Some(SETUP),
-            capture: Capture { merge: true, ..Capture::default() },
+            capture: Capture {
+                merge: true,
+                ..Capture::default()
+            },
             policy: check::policy(config, folder, true),
             ..Command::new([check::shell(path), "-c", setup], folder)
         };
         let done = check::process(config, Command { env, ..command }, stop).await?;
         if !done.exit.success() {
             let tail = useful_end(done.stdout.text().as_bytes(), 4_000);
-            return Ok(checks.iter().map(|one| check::untried(one, &done.exit, &tail)).collect());
+            return Ok(checks
+                .iter()
+                .map(|one| check::untried(one, &done.exit, &tail))
+                .collect());
         }
     }
     let mut results = Vec::with_capacity(checks.len());

@@ -51,14 +51,35 @@ impl Bench {
         fs::write(home.join("secret"), "the home is out of reach").expect("a file");
         let spawner = test_spawner();
         let workspace = Workspace::at(Git::new(spawner.clone()), home.join("runs/r"));
-        let seed = Seed { folder: project.clone(), repo: home.join("seed.git") };
-        let source = Source { repo: project, base: None, fetch: false, seed: Some(seed) };
+        let seed = Seed {
+            folder: project.clone(),
+            repo: home.join("seed.git"),
+        };
+        let source = Source {
+            repo: project,
+            base: None,
+            fetch: false,
+            seed: Some(seed),
+        };
         let base = workspace.prepare(&source).await.expect("a workspace");
         let worker = WorkerName::main();
-        let folder = workspace.reset(&worker, &base.tree, &base).await.expect("a folder");
+        let folder = workspace
+            .reset(&worker, &base.tree, &base)
+            .await
+            .expect("a folder");
         work(&folder);
-        let tree = workspace.snapshot(&worker, &base).await.expect("a snapshot").tree;
-        Self { dir, workspace, spawner, base, tree }
+        let tree = workspace
+            .snapshot(&worker, &base)
+            .await
+            .expect("a snapshot")
+            .tree;
+        Self {
+            dir,
+            workspace,
+            spawner,
+            base,
+            tree,
+        }
     }
 
     fn home(&self) -> PathBuf {
@@ -110,18 +131,40 @@ fn check(run: &str) -> Check {
 
 #[tokio::test]
 async fn pass_fail_and_unknown() {
-    let bench = Bench::new(&[("a", "1\n")], |folder| fs::write(folder.join("a"), "2\n").expect("a file")).await;
-    assert_eq!(bench.finding("grep -q 2 a").await, Finding::Pass, "it is the tree the worker left");
-    let failed = bench.judge(vec![check("echo seen here; echo error: no >&2; exit 3")]).await;
+    let bench = Bench::new(&[("a", "1\n")], |folder| {
+        fs::write(folder.join("a"), "2\n").expect("a file")
+    })
+    .await;
+    assert_eq!(
+        bench.finding("grep -q 2 a").await,
+        Finding::Pass,
+        "it is the tree the worker left"
+    );
+    let failed = bench
+        .judge(vec![check("echo seen here; echo error: no >&2; exit 3")])
+        .await;
     assert_eq!(failed.finding, Finding::Fail);
     assert_eq!(failed.checks[0].exit, Exit::Code { code: 3 });
     assert_eq!(failed.checks[0].tail, "seen here\nerror: no");
-    let output = failed.checks[0].output.as_ref().expect("the whole output is kept");
-    assert_eq!(fs::read(bench.home().join("kept").join(output.as_str())).expect("a file"), b"seen here\nerror: no\n");
+    let output = failed.checks[0]
+        .output
+        .as_ref()
+        .expect("the whole output is kept");
+    assert_eq!(
+        fs::read(bench.home().join("kept").join(output.as_str())).expect("a file"),
+        b"seen here\nerror: no\n"
+    );
     assert_eq!(bench.finding("no-such-program").await, Finding::Unknown);
     assert_eq!(bench.finding("kill -9 $$").await, Finding::Unknown);
-    assert_eq!(bench.judge(vec![]).await.finding, Finding::Unknown, "no check is no pass");
-    assert!(!bench.home().join("runs/r/check/verify-1").exists(), "the checkout is gone");
+    assert_eq!(
+        bench.judge(vec![]).await.finding,
+        Finding::Unknown,
+        "no check is no pass"
+    );
+    assert!(
+        !bench.home().join("runs/r/check/verify-1").exists(),
+        "the checkout is gone"
+    );
 }
 
 #[tokio::test]
@@ -129,14 +172,22 @@ async fn a_check_that_hangs_is_unknown_and_leaves_nothing() {
     let bench = Bench::new(&[("a", "1\n")], |_| {}).await;
     let hang = Check {
         timeout_ms: 300,
-        ..check("setsid sh -c 'echo $$ > pid; exec sleep 1000' & while [ ! -s pid ]; do :; done; cat pid; sleep 1000")
+        ..check(
+            "setsid sh -c 'echo $$ > pid; exec sleep 1000' & while [ ! -s pid ]; do :; done; cat pid; sleep 1000",
+        )
     };
     let verdict = bench.judge(vec![hang]).await;
     assert_eq!(verdict.checks[0].exit, Exit::TimedOut);
     assert_eq!(verdict.finding, Finding::Unknown);
     let child = verdict.checks[0].tail.trim().to_owned();
-    assert!(!child.is_empty(), "the child told its pid before the time was up");
-    assert!(!Path::new("/proc").join(&child).exists(), "process {child} outlived its check");
+    assert!(
+        !child.is_empty(),
+        "the child told its pid before the time was up"
+    );
+    assert!(
+        !Path::new("/proc").join(&child).exists(),
+        "process {child} outlived its check"
+    );
 }
 
 #[tokio::test]
@@ -156,20 +207,32 @@ async fn a_stop_kills_the_check() {
 
 #[tokio::test]
 async fn a_protected_change_fails_and_is_not_what_is_run() {
-    let base = [("tests/t", "exit 1\n"), ("check.sh", "exit 1\n"), ("a", "1\n")];
+    let base = [
+        ("tests/t", "exit 1\n"),
+        ("check.sh", "exit 1\n"),
+        ("a", "1\n"),
+    ];
     let bench = Bench::new(&base, |folder| {
         fs::write(folder.join("tests/t"), "exit 0\n").expect("a file");
     })
     .await;
     let verdict = bench.judge(vec![check("true")]).await;
-    assert_eq!(verdict.finding, Finding::Fail, "every check passed, but a protected path changed");
+    assert_eq!(
+        verdict.finding,
+        Finding::Fail,
+        "every check passed, but a protected path changed"
+    );
     assert_eq!(verdict.protected, ["tests/t"]);
     let bench = Bench::new(&base, |folder| {
         fs::write(folder.join("check.sh"), "exit 0\n").expect("a file");
     })
     .await;
     let verdict = bench.judge(vec![check("sh ./check.sh")]).await;
-    assert_eq!(verdict.checks[0].finding, Finding::Fail, "the base's script ran");
+    assert_eq!(
+        verdict.checks[0].finding,
+        Finding::Fail,
+        "the base's script ran"
+    );
     assert_eq!(verdict.protected, ["check.sh"]);
 }
 
@@ -177,17 +240,46 @@ async fn a_protected_change_fails_and_is_not_what_is_run() {
 async fn nothing_of_the_worker_or_the_home_arrives() {
     let bench = Bench::new(&[("a", "1\n")], |_| {}).await;
     let secret = bench.home().join("secret");
-    assert_eq!(bench.finding(&format!("cat {}", secret.display())).await, Finding::Fail);
-    let seen = bench.judge(vec![check("env; exit 1")]).await.checks[0].tail.clone();
+    assert_eq!(
+        bench.finding(&format!("cat {}", secret.display())).await,
+        Finding::Fail
+    );
+    let seen = bench.judge(vec![check("env; exit 1")]).await.checks[0]
+        .tail
+        .clone();
     for line in seen.lines() {
         let name = line.split('=').next().expect("a name");
-        let known = ["PATH", "LANG", "LC_ALL", "TZ", "TERM", "HOME", "TMPDIR", "CI", "CARGO_HOME", "RUSTUP_HOME", "PWD", "SHLVL", "_", "OLDPWD"];
+        let known = [
+            "PATH",
+            "LANG",
+            "LC_ALL",
+            "TZ",
+            "TERM",
+            "HOME",
+            "TMPDIR",
+            "CI",
+            "CARGO_HOME",
+            "RUSTUP_HOME",
+            "PWD",
+            "SHLVL",
+            "_",
+            "OLDPWD",
+        ];
         assert!(known.contains(&name), "{line}");
     }
     assert_eq!(bench.finding("touch ~/x $TMPDIR/x x").await, Finding::Pass);
     let outside = bench.dir.path().join("project/x");
-    assert_eq!(bench.finding(&format!("touch {}", outside.display())).await, Finding::Fail);
-    assert!(!bench.workspace.folder(&WorkerName::main()).join("x").exists());
+    assert_eq!(
+        bench.finding(&format!("touch {}", outside.display())).await,
+        Finding::Fail
+    );
+    assert!(
+        !bench
+            .workspace
+            .folder(&WorkerName::main())
+            .join("x")
+            .exists()
+    );
 }
 
 #[tokio::test]
@@ -199,9 +291,15 @@ async fn a_flaky_check_needs_its_passes() {
         ..check("test -e seen || { touch seen; exit 1; }")
     };
     let verdict = bench.judge(vec![flaky(2)]).await;
-    assert_eq!((verdict.finding, verdict.checks[0].passes), (Finding::Pass, Some((2, 3))));
+    assert_eq!(
+        (verdict.finding, verdict.checks[0].passes),
+        (Finding::Pass, Some((2, 3)))
+    );
     let verdict = bench.judge(vec![flaky(3)]).await;
-    assert_eq!((verdict.finding, verdict.checks[0].passes), (Finding::Fail, Some((0, 1))));
+    assert_eq!(
+        (verdict.finding, verdict.checks[0].passes),
+        (Finding::Fail, Some((0, 1)))
+    );
 }
 
 #[tokio::test]
@@ -214,7 +312,10 @@ async fn a_setup_that_fails_leaves_every_check_unknown() {
     assert_eq!(judged.checks[0].tail, "no network");
     let mut config = bench.config(vec![check("cat made")]);
     config.request.setup = Some("echo x > made".to_owned());
-    assert_eq!(verdict(config).await.expect("a verdict").finding, Finding::Pass);
+    assert_eq!(
+        verdict(config).await.expect("a verdict").finding,
+        Finding::Pass
+    );
 }
 
 #[tokio::test]
@@ -228,6 +329,9 @@ async fn a_tree_that_is_not_there_is_an_error_and_no_verdict() {
 #[tokio::test]
 async fn a_panic_is_an_error_and_no_verdict() {
     let bench = Bench::new(&[("a", "1\n")], |_| {}).await;
-    let config = Config { progress: Arc::new(|_, _| panic!("a broken screen")), ..bench.config(vec![check("true")]) };
+    let config = Config {
+        progress: Arc::new(|_, _| panic!("a broken screen")),
+        ..bench.config(vec![check("true")])
+    };
     assert!(matches!(verdict(config).await, Err(Error::Broken(_))));
 }

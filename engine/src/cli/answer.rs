@@ -5,7 +5,10 @@ use std::process::ExitCode;
 use ronde_protocol::{ItemNumber, handoff::Answer};
 
 use super::{Ending, connect::Door, watch};
-use crate::{daemon::Leftovers, handle::{Refusal, RefusalKind}};
+use crate::{
+    daemon::Leftovers,
+    handle::{Refusal, RefusalKind},
+};
 
 /// How the run goes on.
 #[derive(Debug, clap::Args)]
@@ -96,7 +99,9 @@ async fn send(number: ItemNumber, answer: Answer, go: &Go) -> Ending {
         // A run that this process would have to carry rests; it is not lost.
         door.leave(false).await;
         if here {
-            anstream::println!("Item {number} is answered. Go on with `ronde continue {run}`, or `ronde serve`.");
+            anstream::println!(
+                "Item {number} is answered. Go on with `ronde continue {run}`, or `ronde serve`."
+            );
         } else {
             anstream::println!("Item {number} is answered; run {run} goes on.");
         }

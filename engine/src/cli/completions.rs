@@ -16,6 +16,11 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn completions(args: &Args) -> Ending {
-    clap_complete::generate(args.shell, &mut Cli::command(), "ronde", &mut std::io::stdout());
+    clap_complete::generate(
+        args.shell,
+        &mut Cli::command(),
+        "ronde",
+        &mut std::io::stdout(),
+    );
     Ok(ExitCode::SUCCESS)
 }

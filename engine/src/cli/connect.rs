@@ -5,7 +5,8 @@ use std::{path::PathBuf, time::Duration};
 use crate::{
     daemon::{Daemon, Error, Leftovers},
     handle::{Refusal, RefusalKind},
-    home, http::Client,
+    home,
+    http::Client,
 };
 
 /// How long an owner that is just starting or leaving is waited for.
@@ -30,14 +31,22 @@ impl Door {
         let mut owner = 0;
         for _ in 0..PATIENCE {
             if let Some(client) = Client::connect(&socket).await {
-                return Ok(Self { home, client, own: None });
+                return Ok(Self {
+                    home,
+                    client,
+                    own: None,
+                });
             }
             match Daemon::start(&home, verb, leftovers).await {
                 Ok(daemon) => {
                     let client = Client::connect(&socket).await.ok_or_else(|| {
                         Refusal::new(RefusalKind::Failed, "the own socket does not answer")
                     })?;
-                    return Ok(Self { home, client, own: Some(daemon) });
+                    return Ok(Self {
+                        home,
+                        client,
+                        own: Some(daemon),
+                    });
                 }
                 Err(Error::Owned(pid)) => owner = pid,
                 Err(Error::Refused(refusal)) => return Err(refusal),
@@ -46,9 +55,14 @@ impl Door {
         }
         Err(Refusal::new(
             RefusalKind::Failed,
-            format!("process {owner} owns {} and does not answer", home.display()),
+            format!(
+                "process {owner} owns {} and does not answer",
+                home.display()
+            ),
         )
-        .hint(format!("if it hangs, end it with `kill {owner}`; nothing is lost")))
+        .hint(format!(
+            "if it hangs, end it with `kill {owner}`; nothing is lost"
+        )))
     }
 
     /// Leaves. An owner first waits for runs that others asked it for, then puts the rest to rest.

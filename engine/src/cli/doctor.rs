@@ -22,7 +22,10 @@ pub(crate) fn doctor(args: &Args) -> Ending {
         .collect();
     rows.push(match home::home() {
         Ok(home) => {
-            let place = home.ancestors().find(|folder| folder.exists()).unwrap_or(&home);
+            let place = home
+                .ancestors()
+                .find(|folder| folder.exists())
+                .unwrap_or(&home);
             let writable = rustix::fs::access(place, rustix::fs::Access::WRITE_OK);
             let detail = match &writable {
                 Ok(()) => home.display().to_string(),
@@ -34,7 +37,10 @@ pub(crate) fn doctor(args: &Args) -> Ending {
     });
     for (name, ok, detail) in &rows {
         if args.json {
-            anstream::println!("{}", serde_json::json!({"name": name, "ok": ok, "detail": detail}));
+            anstream::println!(
+                "{}",
+                serde_json::json!({"name": name, "ok": ok, "detail": detail})
+            );
         } else {
             anstream::println!("{} {name:<20} {detail}", if *ok { "ok  " } else { "MISS" });
         }

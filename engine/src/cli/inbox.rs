@@ -40,10 +40,15 @@ pub(crate) fn inbox(args: &Args) -> Ending {
     let reader = reader()?;
     match &args.verb {
         Some(Verb::Show { number, json }) => {
-            let entry = reader.as_ref().and_then(|reader| reader.home().inbox().entry(*number).cloned());
+            let entry = reader
+                .as_ref()
+                .and_then(|reader| reader.home().inbox().get(*number).cloned());
             let entry = entry.ok_or_else(|| {
-                Refusal::new(RefusalKind::Missing, format!("there is no item {number} in the inbox"))
-                    .hint("list them with `ronde inbox`")
+                Refusal::new(
+                    RefusalKind::Missing,
+                    format!("there is no item {number} in the inbox"),
+                )
+                .hint("list them with `ronde inbox`")
             })?;
             if *json {
                 let line = serde_json::to_string(&entry).expect("an item is JSON");
@@ -70,10 +75,19 @@ pub(crate) fn inbox(args: &Args) -> Ending {
                     });
                     anstream::println!("{line}");
                 } else {
-                    let state = if entry.answer.is_some() { "answered" } else { "open" };
+                    let state = if entry.answer.is_some() {
+                        "answered"
+                    } else {
+                        "open"
+                    };
                     anstream::println!(
                         "{:>4}  {:<8} {:<14} {}  {:<24} {}",
-                        entry.number, state, item.reason, local_time(item.opened, None), item.run, item.title
+                        entry.number,
+                        state,
+                        item.reason,
+                        local_time(item.opened, None),
+                        item.run,
+                        item.title
                     );
                 }
             }

@@ -48,29 +48,43 @@ fn guess(dir: &Path) -> &'static str {
         ("pom.xml", "mvn -q test"),
         ("mix.exs", "mix test"),
     ];
-    kinds.iter().find(|(file, _)| dir.join(file).is_file()).map_or("make test", |(_, check)| check)
+    kinds
+        .iter()
+        .find(|(file, _)| dir.join(file).is_file())
+        .map_or("make test", |(_, check)| check)
 }
 
 pub(crate) fn init(args: &Args) -> Ending {
     let failed = |path: &Path, error: std::io::Error| {
-        Refusal::new(RefusalKind::Failed, format!("cannot write {}: {error}", path.display()))
+        Refusal::new(
+            RefusalKind::Failed,
+            format!("cannot write {}: {error}", path.display()),
+        )
     };
     let name = args.name.as_deref().unwrap_or(&args.template);
     let name = ronde_protocol::LoopName::new(name)
         .map_err(|error| Refusal::new(RefusalKind::Invalid, error.to_string()))?;
     let context = Context {
         name: name.to_string(),
-        check: args.check.clone().unwrap_or_else(|| guess(&args.dir).to_owned()),
+        check: args
+            .check
+            .clone()
+            .unwrap_or_else(|| guess(&args.dir).to_owned()),
     };
     let text = ronde_loops::template::render(&args.template, &context).ok_or_else(|| {
-        Refusal::new(RefusalKind::Invalid, format!("there is no template `{}`", args.template))
+        Refusal::new(
+            RefusalKind::Invalid,
+            format!("there is no template `{}`", args.template),
+        )
     })?;
     let folder = args.dir.join(".ronde/loops");
     std::fs::create_dir_all(&folder).map_err(|error| failed(&folder, error))?;
     let file = folder.join(format!("{name}.toml"));
     let mut options = std::fs::OpenOptions::new();
     match options.write(true).create_new(true).open(&file) {
-        Ok(mut open) => open.write_all(text.as_bytes()).map_err(|error| failed(&file, error))?,
+        Ok(mut open) => open
+            .write_all(text.as_bytes())
+            .map_err(|error| failed(&file, error))?,
         Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
             return Err(Refusal::new(
                 RefusalKind::Conflict,

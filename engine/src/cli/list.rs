@@ -28,11 +28,15 @@ pub(crate) fn list(args: &Args) -> Ending {
         }
         return Ok(ExitCode::SUCCESS);
     };
-    let runs = reader
-        .home()
+    let home = reader.home();
+    let runs = home
         .runs()
         .rev()
-        .filter(|run| args.of.as_deref().is_none_or(|name| run.loop_name.as_str() == name))
+        .filter(|run| {
+            args.of
+                .as_deref()
+                .is_none_or(|name| run.loop_name.as_str() == name)
+        })
         .take(args.limit.unwrap_or(usize::MAX));
     let mut none = true;
     for run in runs {
@@ -45,7 +49,9 @@ pub(crate) fn list(args: &Args) -> Ending {
             });
             anstream::println!("{line}");
         } else {
-            let outcome = run.outcome.map_or_else(|| "at work".to_owned(), |outcome| outcome.to_string());
+            let outcome = run
+                .outcome
+                .map_or_else(|| "at work".to_owned(), |outcome| outcome.to_string());
             anstream::println!(
                 "{:<28} {:<12} {}  {}",
                 run.run,

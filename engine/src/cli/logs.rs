@@ -47,12 +47,19 @@ pub(crate) async fn logs(args: Args) -> Ending {
                 .and_then(|attempt| attempt.end.as_ref()?.output.clone())
                 .ok_or_else(|| missing(format!("attempt {number} of {run} left no output")))?,
             (None, name) => {
-                let verdicts = state.attempts.iter().rev().filter_map(|attempt| attempt.verdict.as_ref());
+                let verdicts = state
+                    .attempts
+                    .iter()
+                    .rev()
+                    .filter_map(|attempt| attempt.verdict.as_ref());
                 let name = name.as_deref().unwrap_or_default();
                 verdicts
                     .chain(state.baseline.as_ref())
                     .find_map(|verdict| {
-                        let check = verdict.checks.iter().find(|check| check.name.as_str() == name)?;
+                        let check = verdict
+                            .checks
+                            .iter()
+                            .find(|check| check.name.as_str() == name)?;
                         check.output.clone()
                     })
                     .ok_or_else(|| missing(format!("check `{name}` of {run} left no output")))?
@@ -68,7 +75,10 @@ pub(crate) async fn logs(args: Args) -> Ending {
     let mut state: Option<RunState> = None;
     let mut seen = 0;
     let unreadable = |error: ronde_state::run::Illegal| {
-        Refusal::new(RefusalKind::Failed, format!("the journal of {run}: {error}"))
+        Refusal::new(
+            RefusalKind::Failed,
+            format!("the journal of {run}: {error}"),
+        )
     };
     for record in &records {
         match &mut state {
@@ -86,9 +96,26 @@ pub(crate) async fn logs(args: Args) -> Ending {
     }
     let home = home::home().map_err(|error| Refusal::new(RefusalKind::Failed, error))?;
     let client = Client::connect(&home::socket(&home)).await.ok_or_else(|| {
-        Refusal::new(RefusalKind::Conflict, format!("no process is at work on {run}"))
-            .hint(format!("take it up with `ronde continue {run}`, or start `ronde serve`"))
+        Refusal::new(
+            RefusalKind::Conflict,
+            format!("no process is at work on {run}"),
+        )
+        .hint(format!(
+            "take it up with `ronde continue {run}`, or start `ronde serve`"
+        ))
     })?;
-    let look = watch::Look { json: args.json, interrupts: false };
-    watch::watch(&client, &home, &Begun { run, cursor: Some(seen) }, look).await
+    let look = watch::Look {
+        json: args.json,
+        interrupts: false,
+    };
+    watch::watch(
+        &client,
+        &home,
+        &Begun {
+            run,
+            cursor: Some(seen),
+        },
+        look,
+    )
+    .await
 }

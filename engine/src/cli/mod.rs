@@ -4,8 +4,8 @@ mod answer;
 mod completions;
 mod connect;
 mod doctor;
-mod init;
 mod inbox;
+mod init;
 mod list;
 mod logs;
 mod plan;
@@ -43,7 +43,12 @@ use crate::{
 /// Exit codes: 0 done; 1 any other failure; 2 usage or an invalid file; 20 handed off to a person;
 /// 21 stopped by a limit; 22 cancelled or interrupted.
 #[derive(Debug, Parser)]
-#[command(name = "ronde", version, propagate_version = true, max_term_width = 100)]
+#[command(
+    name = "ronde",
+    version,
+    propagate_version = true,
+    max_term_width = 100
+)]
 struct Cli {
     #[command(subcommand)]
     verb: Verb,
@@ -105,7 +110,11 @@ pub(crate) fn main() -> ExitCode {
 
 /// Prints a refusal, and gives its exit code.
 fn complain(refusal: &Refusal) -> ExitCode {
-    anstream::eprintln!("{} {}", "error:".style(Style::new().red().bold()), refusal.message);
+    anstream::eprintln!(
+        "{} {}",
+        "error:".style(Style::new().red().bold()),
+        refusal.message
+    );
     if let Some(hint) = &refusal.hint {
         anstream::eprintln!("  hint: {hint}");
     }
@@ -154,17 +163,23 @@ fn loop_file(typed: &Path) -> Result<PathBuf, Refusal> {
     if typed.is_dir() && typed.join("loop.toml").is_file() {
         return Ok(typed.join("loop.toml"));
     }
-    let here = std::env::current_dir()
-        .map_err(|error| Refusal::new(RefusalKind::Failed, format!("the current folder: {error}")))?;
-    let name = typed.to_str().filter(|name| ronde_protocol::LoopName::new(name).is_ok());
+    let here = std::env::current_dir().map_err(|error| {
+        Refusal::new(RefusalKind::Failed, format!("the current folder: {error}"))
+    })?;
+    let name = typed
+        .to_str()
+        .filter(|name| ronde_protocol::LoopName::new(name).is_ok());
     name.and_then(|name| {
         here.ancestors()
             .map(|folder| folder.join(".ronde/loops").join(format!("{name}.toml")))
             .find(|file| file.is_file())
     })
     .ok_or_else(|| {
-        Refusal::new(RefusalKind::Invalid, format!("there is no loop file {}", typed.display()))
-            .hint("name a loop file, or a loop of `.ronde/loops`; `ronde init` writes one")
+        Refusal::new(
+            RefusalKind::Invalid,
+            format!("there is no loop file {}", typed.display()),
+        )
+        .hint("name a loop file, or a loop of `.ronde/loops`; `ronde init` writes one")
     })
 }
 
@@ -188,13 +203,20 @@ fn print_unusable(file: &Path, error: &Unusable, json: bool) {
             anstream::println!("{line}");
         }
         Unusable::Text(errors) => {
-            anstream::eprint!("{}", errors.render(colours(std::io::stderr().is_terminal())));
+            anstream::eprint!(
+                "{}",
+                errors.render(colours(std::io::stderr().is_terminal()))
+            );
             let count = errors.0.len();
             anstream::eprintln!("{count} {}", if count == 1 { "error" } else { "errors" });
         }
         Unusable::Other(refusal) if json => {
-            let error = serde_json::json!({"file": file, "message": refusal.message, "hint": refusal.hint});
-            anstream::println!("{}", serde_json::json!({"file": file, "valid": false, "errors": [error]}));
+            let error =
+                serde_json::json!({"file": file, "message": refusal.message, "hint": refusal.hint});
+            anstream::println!(
+                "{}",
+                serde_json::json!({"file": file, "valid": false, "errors": [error]})
+            );
         }
         Unusable::Other(refusal) => {
             complain(refusal);
@@ -216,5 +238,7 @@ fn local_time(at: Timestamp, zone: Option<&str>) -> String {
     let zone = zone
         .and_then(|name| ronde_trigger::zone(name).ok())
         .unwrap_or_else(ronde_trigger::zone::local);
-    at.to_zoned(zone).strftime("%a %Y-%m-%d %H:%M:%S %Z").to_string()
+    at.to_zoned_datetime(zone)
+        .strftime("%a %Y-%m-%d %H:%M:%S %Z")
+        .to_string()
 }

@@ -68,7 +68,11 @@ pub(crate) fn plan(args: &Args) -> Ending {
             .iter()
             .find(|trigger| trigger.index == start.trigger)
             .and_then(|trigger| trigger.timezone.clone());
-        anstream::println!("{}  trigger {}", local_time(start.at, zone.as_deref()), start.trigger);
+        anstream::println!(
+            "{}  trigger {}",
+            local_time(start.at, zone.as_deref()),
+            start.trigger
+        );
     }
     Ok(ExitCode::SUCCESS)
 }

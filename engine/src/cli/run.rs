@@ -11,7 +11,9 @@ use crate::{daemon::Leftovers, frozen::Frozen, http::StartRequest};
 /// branch there once every check passes. Ctrl-C lets the run rest (`ronde continue` goes on);
 /// twice leaves at once, and nothing is lost.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Examples:\n  ronde run .ronde/loops/nightly-green.toml\n  ronde run nightly-green          the loop of that name in .ronde/loops\n  ronde run loop.toml --json | jq -c 'select(.event == \"verdict\")'")]
+#[command(
+    after_help = "Examples:\n  ronde run .ronde/loops/nightly-green.toml\n  ronde run nightly-green          the loop of that name in .ronde/loops\n  ronde run loop.toml --json | jq -c 'select(.event == \"verdict\")'"
+)]
 pub(crate) struct Args {
     /// The loop file, or the name of a loop in `.ronde/loops`
     file: PathBuf,
@@ -38,7 +40,10 @@ pub(crate) async fn run(args: Args) -> Ending {
         )
         .hint("start `ronde serve` first, or leave out --detach"));
     }
-    let request = StartRequest { file, nonce: nonce() };
+    let request = StartRequest {
+        file,
+        nonce: nonce(),
+    };
     let begun = match door.client.start(&request).await {
         Ok(begun) => begun,
         Err(refusal) => {
@@ -56,5 +61,9 @@ pub(crate) async fn run(args: Args) -> Ending {
 /// A text no other start has: process, and a number of this process's own address space.
 fn nonce() -> String {
     use std::hash::{BuildHasher as _, RandomState};
-    format!("{:x}-{:016x}", std::process::id(), RandomState::new().hash_one(std::process::id()))
+    format!(
+        "{:x}-{:016x}",
+        std::process::id(),
+        RandomState::new().hash_one(std::process::id())
+    )
 }

@@ -16,7 +16,11 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn schema(args: &Args) -> Ending {
-    let schema = if args.config { ronde_loops::config_schema() } else { ronde_loops::schema() };
+    let schema = if args.config {
+        ronde_loops::config_schema()
+    } else {
+        ronde_loops::schema()
+    };
     anstream::println!("{schema:#}");
     Ok(ExitCode::SUCCESS)
 }

@@ -27,14 +27,25 @@ impl Screen {
     /// A screen on stdout.
     pub(crate) fn new(json: bool) -> Self {
         let live = !json && std::io::stdout().is_terminal() && std::io::stderr().is_terminal();
-        let bar = if live { ProgressBar::new_spinner() } else { ProgressBar::hidden() };
+        let bar = if live {
+            ProgressBar::new_spinner()
+        } else {
+            ProgressBar::hidden()
+        };
         if let Ok(style) = ProgressStyle::with_template("{spinner} {msg} {elapsed}") {
             bar.set_style(style);
         }
         if live {
             bar.enable_steady_tick(Duration::from_millis(200));
         }
-        Self { json, bar, attempt: 0, iterations: 0, usage: Usage::default(), doing: String::new() }
+        Self {
+            json,
+            bar,
+            attempt: 0,
+            iterations: 0,
+            usage: Usage::default(),
+            doing: String::new(),
+        }
     }
 
     /// Shows one event.
@@ -89,14 +100,23 @@ impl Screen {
                 self.attempt = *attempt;
                 self.doing = format!("worker {worker} works");
             }
-            What::CallStarted { iteration, model, .. } => {
+            What::CallStarted {
+                iteration, model, ..
+            } => {
                 self.iterations = *iteration;
                 self.doing = format!("asking {model}");
             }
             What::CallEnded { usage, .. } => self.usage = self.usage.plus(*usage),
             What::ToolStarted { summary, .. } => self.doing.clone_from(summary),
-            What::Check { name, finding: None, .. } => self.doing = format!("check {name}"),
-            What::Progress { progress: Progress::Output { bytes }, .. } => {
+            What::Check {
+                name,
+                finding: None,
+                ..
+            } => self.doing = format!("check {name}"),
+            What::Progress {
+                progress: Progress::Output { bytes },
+                ..
+            } => {
                 self.doing = format!("the worker works ({bytes} bytes of output)");
             }
             _ => {}
@@ -127,19 +147,36 @@ fn line(what: &What) -> Option<String> {
         }
         What::Prepared { base, branch } => {
             let base = base.get(..12).unwrap_or(base);
-            let of = branch.as_deref().map(|branch| format!(" ({branch})")).unwrap_or_default();
+            let of = branch
+                .as_deref()
+                .map(|branch| format!(" ({branch})"))
+                .unwrap_or_default();
             format!("workspace at {base}{of}")
         }
         What::AttemptStarted { attempt, worker } => {
             format!("{} by {worker}", format!("attempt {attempt}").style(bold))
         }
         What::ToolStarted { summary, .. } => format!("  {}", summary.style(dim)),
-        What::CallEnded { error: Some(error), .. } => format!("  model: {error}"),
-        What::AttemptEnded { attempt, reason, claim, .. } => {
+        What::CallEnded {
+            error: Some(error), ..
+        } => format!("  model: {error}"),
+        What::AttemptEnded {
+            attempt,
+            reason,
+            claim,
+            ..
+        } => {
             let end = end(reason);
-            let claim = claim.lines().find(|line| !line.trim().is_empty()).unwrap_or_default();
+            let claim = claim
+                .lines()
+                .find(|line| !line.trim().is_empty())
+                .unwrap_or_default();
             let claim: String = claim.chars().take(100).collect();
-            let claim = if claim.is_empty() { claim } else { format!(", claims: {claim}") };
+            let claim = if claim.is_empty() {
+                claim
+            } else {
+                format!(", claims: {claim}")
+            };
             format!("attempt {attempt} {end}{claim}")
         }
         What::Snapshot { changed, .. } => match changed.as_slice() {
@@ -147,8 +184,18 @@ fn line(what: &What) -> Option<String> {
             [one] => format!("changed {one}"),
             [first, rest @ ..] => format!("changed {first} and {} more", rest.len()),
         },
-        What::Verdict { attempt, finding, checks, protected, .. } => {
-            let of = if *attempt == 0 { "the base".to_owned() } else { format!("attempt {attempt}") };
+        What::Verdict {
+            attempt,
+            finding,
+            checks,
+            protected,
+            ..
+        } => {
+            let of = if *attempt == 0 {
+                "the base".to_owned()
+            } else {
+                format!("attempt {attempt}")
+            };
             let mut text = format!("verdict on {of}: {}", finding_word(*finding));
             for path in protected {
                 text.push_str(&format!("\n  protected path changed: {path}"));
@@ -165,14 +212,22 @@ fn line(what: &What) -> Option<String> {
             text
         }
         What::Waiting { item, reason, .. } => {
-            format!("{} item {item} ({reason})", "waits for a person:".style(bold))
+            format!(
+                "{} item {item} ({reason})",
+                "waits for a person:".style(bold)
+            )
         }
         What::Noticed { item, reason, .. } => format!("item {item} tells a person ({reason})"),
         What::Answered { item } => format!("item {item} is answered"),
-        What::Delivered { branch: Some(branch), .. } => format!("delivered on branch {branch}"),
+        What::Delivered {
+            branch: Some(branch),
+            ..
+        } => format!("delivered on branch {branch}"),
         What::TimeUp => "the time is up".to_owned(),
         What::StopRequested => "stopping".to_owned(),
-        What::RunEnded { outcome, reason, .. } => {
+        What::RunEnded {
+            outcome, reason, ..
+        } => {
             format!("{}: {reason}", outcome_word(*outcome))
         }
         What::Delivered { branch: None, .. }

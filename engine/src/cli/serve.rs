@@ -29,7 +29,10 @@ pub(crate) struct Args {
 pub(crate) async fn serve(args: Args) -> Ending {
     let failed = |error: std::io::Error| Refusal::new(RefusalKind::Failed, error.to_string());
     let root = std::fs::canonicalize(&args.dir).map_err(|error| {
-        Refusal::new(RefusalKind::Invalid, format!("{}: {error}", args.dir.display()))
+        Refusal::new(
+            RefusalKind::Invalid,
+            format!("{}: {error}", args.dir.display()),
+        )
     })?;
     // The folder is looked at before a home is touched.
     crate::project::loop_files(&root)?;
@@ -38,7 +41,11 @@ pub(crate) async fn serve(args: Args) -> Ending {
     let mut told = false;
     loop {
         let door = Door::open("serve", Leftovers::TakeUp).await?;
-        let reply = match door.client.open(&ProjectRequest { root: root.clone() }).await {
+        let reply = match door
+            .client
+            .open(&ProjectRequest { root: root.clone() })
+            .await
+        {
             Ok(reply) => reply,
             Err(refusal) => {
                 door.leave(false).await;
@@ -51,7 +58,10 @@ pub(crate) async fn serve(args: Args) -> Ending {
         }
         if door.own.is_none() {
             // It goes on there; when that process leaves, this one takes the home over.
-            anstream::println!("another process owns {} and serves them; standing by", door.home.display());
+            anstream::println!(
+                "another process owns {} and serves them; standing by",
+                door.home.display()
+            );
             tokio::select! {
                 () = door.client.gone() => continue,
                 _ = leave.recv() => return Ok(ExitCode::SUCCESS),

@@ -24,7 +24,8 @@ pub(crate) struct Args {
 pub(crate) fn show(args: &Args) -> Ending {
     let run = RunId::new(args.run.clone());
     let missing = || {
-        Refusal::new(RefusalKind::Missing, format!("there is no run {run}")).hint("list them with `ronde runs`")
+        Refusal::new(RefusalKind::Missing, format!("there is no run {run}"))
+            .hint("list them with `ronde runs`")
     };
     let reader = reader()?.ok_or_else(missing)?;
     let home = home::home().map_err(|error| Refusal::new(RefusalKind::Failed, error))?;

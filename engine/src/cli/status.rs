@@ -5,7 +5,8 @@ use std::process::ExitCode;
 use super::{Ending, local_time, reader};
 use crate::{
     handle::{Refusal, RefusalKind},
-    home, http::Client,
+    home,
+    http::Client,
 };
 
 /// Show at a glance: who owns the home, which loops are served, what is at work, what waits
@@ -25,8 +26,11 @@ pub(crate) async fn status(args: Args) -> Ending {
     let reader = reader()?;
     let state = reader.as_ref().map(ronde_state::local::LocalReader::home);
     let loops: Vec<_> = state.iter().flat_map(|home| home.loops()).collect();
-    let working: Vec<_> =
-        state.iter().flat_map(|home| home.runs()).filter(|run| run.outcome.is_none()).collect();
+    let working: Vec<_> = state
+        .iter()
+        .flat_map(|home| home.runs())
+        .filter(|run| run.outcome.is_none())
+        .collect();
     let open: Vec<_> = state
         .iter()
         .flat_map(|home| home.inbox().entries())
@@ -44,17 +48,34 @@ pub(crate) async fn status(args: Args) -> Ending {
     }
     anstream::println!("home     {}", home.display());
     match &health {
-        Some(health) => anstream::println!("owner    process {} (ronde {})", health.pid, health.verb),
-        None => anstream::println!("owner    none: no loop starts by itself until `ronde serve` runs"),
+        Some(health) => {
+            anstream::println!("owner    process {} (ronde {})", health.pid, health.verb)
+        }
+        None => {
+            anstream::println!("owner    none: no loop starts by itself until `ronde serve` runs")
+        }
     }
     for served in loops {
-        anstream::println!("loop     {:<24} {}", served.loop_name, served.file.display());
+        anstream::println!(
+            "loop     {:<24} {}",
+            served.loop_name,
+            served.file.display()
+        );
     }
     for run in working {
-        anstream::println!("at work  {:<24} since {}", run.run, local_time(run.fired_at, None));
+        anstream::println!(
+            "at work  {:<24} since {}",
+            run.run,
+            local_time(run.fired_at, None)
+        );
     }
     for entry in &open {
-        anstream::println!("waits    item {} ({}): {}", entry.number, entry.item.reason, entry.item.title);
+        anstream::println!(
+            "waits    item {} ({}): {}",
+            entry.number,
+            entry.item.reason,
+            entry.item.title
+        );
     }
     if !open.is_empty() {
         anstream::println!("         see `ronde inbox show N`");

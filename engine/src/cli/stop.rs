@@ -30,5 +30,9 @@ pub(crate) async fn stop(args: Args) -> Ending {
     };
     let ending = watch::to_the_end(door, &begun, args.json).await?;
     // The run was to be cancelled, and it is: that is this command's success.
-    Ok(if ending == ExitCode::from(22) { ExitCode::SUCCESS } else { ending })
+    Ok(if ending == ExitCode::from(22) {
+        ExitCode::SUCCESS
+    } else {
+        ending
+    })
 }

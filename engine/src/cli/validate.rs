@@ -21,7 +21,10 @@ pub(crate) fn validate(args: &Args) -> Ending {
     let files = if args.files.is_empty() {
         crate::project::loop_files(std::path::Path::new("."))?
     } else {
-        args.files.iter().map(|file| super::loop_file(file)).collect::<Result<_, _>>()?
+        args.files
+            .iter()
+            .map(|file| super::loop_file(file))
+            .collect::<Result<_, _>>()?
     };
     let mut valid = true;
     let mut names: BTreeMap<_, PathBuf> = BTreeMap::new();
@@ -32,7 +35,10 @@ pub(crate) fn validate(args: &Args) -> Ending {
                 if let Some(first) = names.insert(key, file.clone()) {
                     valid = false;
                     let name = &frozen.definition.name;
-                    let error = format!("a loop named `{name}` is defined in {} already", first.display());
+                    let error = format!(
+                        "a loop named `{name}` is defined in {} already",
+                        first.display()
+                    );
                     if args.json {
                         let line = serde_json::json!({"file": file, "valid": false, "errors": [{"file": file, "message": error}]});
                         anstream::println!("{line}");
@@ -52,5 +58,9 @@ pub(crate) fn validate(args: &Args) -> Ending {
             }
         }
     }
-    Ok(if valid { ExitCode::SUCCESS } else { ExitCode::from(2) })
+    Ok(if valid {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::from(2)
+    })
 }

@@ -95,14 +95,20 @@ fn gone(run: &RunId, reason: &str) -> Refusal {
         RefusalKind::Failed,
         format!("the process that ran {run} is gone: {reason}"),
     )
-    .hint(format!("nothing is lost; go on with `ronde continue {run}`"))
+    .hint(format!(
+        "nothing is lost; go on with `ronde continue {run}`"
+    ))
 }
 
 /// Shows a run until it ends or rests, then leaves.
 pub(crate) async fn to_the_end(door: Door, begun: &Begun, json: bool) -> Result<ExitCode, Refusal> {
-    let look = Look { json, interrupts: true };
+    let look = Look {
+        json,
+        interrupts: true,
+    };
     let ending = watch(&door.client, &door.home, begun, look).await;
-    let rested = matches!(&ending, Ok(code) if *code != ExitCode::from(Outcome::Interrupted.exit_code()));
+    let rested =
+        matches!(&ending, Ok(code) if *code != ExitCode::from(Outcome::Interrupted.exit_code()));
     door.leave(rested).await;
     ending
 }

@@ -28,7 +28,9 @@ pub(crate) struct Gone(pub(crate) String);
 impl Client {
     /// A client of whoever answers at a socket; none where nobody does.
     pub(crate) async fn connect(socket: &Path) -> Option<Self> {
-        let client = Self { net: ronde_net::Client::unix(socket).ok()? };
+        let client = Self {
+            net: ronde_net::Client::unix(socket).ok()?,
+        };
         client.health().await.ok().map(|_| client)
     }
 
@@ -65,8 +67,16 @@ impl Client {
     }
 
     /// Answers an item.
-    pub(crate) async fn answer(&self, number: ItemNumber, answer: Answer) -> Result<Begun, Refusal> {
-        self.post(&format!("/v1/inbox/{number}/answer"), &AnswerRequest { answer }).await
+    pub(crate) async fn answer(
+        &self,
+        number: ItemNumber,
+        answer: Answer,
+    ) -> Result<Begun, Refusal> {
+        self.post(
+            &format!("/v1/inbox/{number}/answer"),
+            &AnswerRequest { answer },
+        )
+        .await
     }
 
     /// Serves a project.
@@ -92,7 +102,11 @@ impl Client {
         self.net.get_json(path).await.map_err(refusal)
     }
 
-    async fn post<T: DeserializeOwned>(&self, path: &str, body: &impl Serialize) -> Result<T, Refusal> {
+    async fn post<T: DeserializeOwned>(
+        &self,
+        path: &str,
+        body: &impl Serialize,
+    ) -> Result<T, Refusal> {
         self.net.post_json(path, body).await.map_err(refusal)
     }
 }
@@ -100,12 +114,18 @@ impl Client {
 /// What the server said, or that it said nothing.
 fn refusal(error: ronde_net::Error) -> Refusal {
     match error {
-        ronde_net::Error::Status { body, .. } => {
-            match serde_json::from_slice::<Refused>(&body) {
-                Ok(Refused { kind, message, hint }) => Refusal { kind, message, hint },
-                Err(_) => Refusal::new(RefusalKind::Failed, String::from_utf8_lossy(&body)),
-            }
-        }
+        ronde_net::Error::Status { body, .. } => match serde_json::from_slice::<Refused>(&body) {
+            Ok(Refused {
+                kind,
+                message,
+                hint,
+            }) => Refusal {
+                kind,
+                message,
+                hint,
+            },
+            Err(_) => Refusal::new(RefusalKind::Failed, String::from_utf8_lossy(&body)),
+        },
         error => Refusal::new(RefusalKind::Failed, error.to_string()),
     }
 }

@@ -40,7 +40,10 @@ pub(crate) async fn serve(
     shutdown: impl Future<Output = ()> + Send + 'static,
 ) -> std::io::Result<()> {
     let router = Router::new()
-        .route("/v1/health", get(async |State(door): State<Door>| Json(door.health)))
+        .route(
+            "/v1/health",
+            get(async |State(door): State<Door>| Json(door.health)),
+        )
         .route("/v1/runs", post(start))
         .route("/v1/runs/{run}/continue", post(resume))
         .route("/v1/runs/{run}/stop", post(stop))
@@ -75,7 +78,11 @@ impl IntoResponse for Refusal {
             RefusalKind::Conflict => StatusCode::CONFLICT,
             RefusalKind::Failed => StatusCode::INTERNAL_SERVER_ERROR,
         };
-        let body = Refused { kind: self.kind, message: self.message, hint: self.hint };
+        let body = Refused {
+            kind: self.kind,
+            message: self.message,
+            hint: self.hint,
+        };
         (status, Json(body)).into_response()
     }
 }
@@ -85,13 +92,13 @@ async fn start(
     Json(request): Json<StartRequest>,
 ) -> Result<Json<Begun>, Refusal> {
     let run = door.handle.start(&request.file, &request.nonce).await?;
-    Ok(Json(Begun { run, cursor: Some(0) }))
+    Ok(Json(Begun {
+        run,
+        cursor: Some(0),
+    }))
 }
 
-async fn resume(
-    State(door): State<Door>,
-    Path(run): Path<RunId>,
-) -> Result<Json<Begun>, Refusal> {
+async fn resume(State(door): State<Door>, Path(run): Path<RunId>) -> Result<Json<Begun>, Refusal> {
     let cursor = Some(door.handle.resume(&run).await?);
     Ok(Json(Begun { run, cursor }))
 }
@@ -138,16 +145,24 @@ async fn events(
     headers: HeaderMap,
 ) -> Result<Sse<impl Stream<Item = Result<SseEvent, Infallible>>>, Refusal> {
     // A client that reconnects names the last record it saw, as the standard has it.
-    let last = headers.get("last-event-id").and_then(|id| id.to_str().ok()?.parse().ok());
+    let last = headers
+        .get("last-event-id")
+        .and_then(|id| id.to_str().ok()?.parse().ok());
     if door.handle.shared().store.home().run(&run).is_none() {
-        return Err(Refusal::new(RefusalKind::Missing, format!("there is no run {run}")));
+        return Err(Refusal::new(
+            RefusalKind::Missing,
+            format!("there is no run {run}"),
+        ));
     }
-    let stream = door.handle.events(&run, last.unwrap_or(after)).map(|event| {
-        let sse = SseEvent::default().data(serde_json::to_string(&event).unwrap_or_default());
-        Ok(match event.cursor {
-            Some(cursor) => sse.id(cursor.to_string()),
-            None => sse,
-        })
-    });
+    let stream = door
+        .handle
+        .events(&run, last.unwrap_or(after))
+        .map(|event| {
+            let sse = SseEvent::default().data(serde_json::to_string(&event).unwrap_or_default());
+            Ok(match event.cursor {
+                Some(cursor) => sse.id(cursor.to_string()),
+                None => sse,
+            })
+        });
     Ok(Sse::new(stream).keep_alive(KeepAlive::default()))
 }

@@ -21,7 +21,7 @@ use ronde_state::{
     run::{Prepared, RunState},
     store::Store,
 };
-use ronde_workspace::{Base, Workspace};
+use ronde_workspace::{Base, STATE_FOLDER, Workspace};
 use tokio::sync::watch;
 
 use super::{
@@ -108,7 +108,9 @@ impl Run {
 
     /// The folder of what one attempt keeps outside its workspace.
     pub(crate) fn scratch(&self, name: &str) -> PathBuf {
-        wiring::run_folder(&self.shared.home, &self.id).join("tmp").join(name)
+        wiring::run_folder(&self.shared.home, &self.id)
+            .join("tmp")
+            .join(name)
     }
 
     /// The base as the workspace wants it.
@@ -123,7 +125,12 @@ impl Run {
 
     /// Sends short-lived news.
     pub(crate) fn news(&self, what: What) {
-        let event = Event { what, run: self.id.clone(), at: None, cursor: None };
+        let event = Event {
+            what,
+            run: self.id.clone(),
+            at: None,
+            cursor: None,
+        };
         // Nobody looks on.
         let _unseen = self.shared.live.send(event);
     }
@@ -152,7 +159,10 @@ pub(crate) async fn perform(
 
 /// The workspace of a run at work.
 pub(crate) fn prepared(state: &RunState) -> Result<&Prepared, String> {
-    state.prepared.as_ref().ok_or_else(|| "the workspace is not prepared".to_owned())
+    state
+        .prepared
+        .as_ref()
+        .ok_or_else(|| "the workspace is not prepared".to_owned())
 }
 
 /// An error of the workspace with its way out.
@@ -165,8 +175,16 @@ pub(crate) fn words(error: &ronde_workspace::Error) -> String {
 
 async fn prepare(run: &Run) -> Result<Vec<RunEvent>, String> {
     let source = wiring::source(&run.frozen, &run.shared.home);
-    let base = run.workspace.prepare(&source).await.map_err(|error| words(&error))?;
-    Ok(vec![RunEvent::Prepared { base: base.commit, tree: base.tree, branch: base.branch }])
+    let base = run
+        .workspace
+        .prepare(&source)
+        .await
+        .map_err(|error| words(&error))?;
+    Ok(vec![RunEvent::Prepared {
+        base: base.commit,
+        tree: base.tree,
+        branch: base.branch,
+    }])
 }
 
 async fn attempt_step(
@@ -187,10 +205,16 @@ async fn attempt_step(
             exit: None,
             output: None,
         };
-        Ok(vec![RunEvent::AttemptEnded { attempt, worker: worker.clone(), end }])
+        Ok(vec![RunEvent::AttemptEnded {
+            attempt,
+            worker: worker.clone(),
+            end,
+        }])
     };
     let prepared = prepared(state)?;
-    let tree = state.start_tree(attempt).ok_or("there is no tree to start from")?;
+    let tree = state
+        .start_tree(attempt)
+        .ok_or("there is no tree to start from")?;
     let base = run.base(prepared);
     let folder = run
         .workspace
@@ -206,22 +230,33 @@ async fn attempt_step(
     if let Some(setup) = &run.frozen.definition.workspace.setup
         && let Err(error) = set_up(run, setup, &folder, &scratch).await
     {
-        return ended(EndReason::Unstartable { error: format!("setup: {error}") });
+        return ended(EndReason::Unstartable {
+            error: format!("setup: {error}"),
+        });
     }
     let files = put_state_files(run, &folder).await?;
     let brief = Brief {
         goal: &run.frozen.goal,
         checks: &run.frozen.definition.checks,
         state_files: &files,
-        state_folder: wiring::STATE_FOLDER,
+        state_folder: STATE_FOLDER,
         protect: &run.frozen.definition.workspace.protect,
         attempts: run.rules.attempts,
     };
     let prompt = prompt::compose(&brief, state, attempt);
-    let place = work::Place { attempt, worker: worker.clone(), folder: folder.clone(), scratch };
+    let place = work::Place {
+        attempt,
+        worker: worker.clone(),
+        folder: folder.clone(),
+        scratch,
+    };
     let end = work::attempt(run, state, &place, prompt, stop, coordinator).await;
     keep_state_files(run, &folder).await?;
-    Ok(vec![RunEvent::AttemptEnded { attempt, worker: worker.clone(), end }])
+    Ok(vec![RunEvent::AttemptEnded {
+        attempt,
+        worker: worker.clone(),
+        end,
+    }])
 }
 
 fn fresh_folder(folder: &std::path::Path) -> std::io::Result<()> {
@@ -234,9 +269,17 @@ fn fresh_folder(folder: &std::path::Path) -> std::io::Result<()> {
 }
 
 /// Runs the loop's setup in a fresh checkout: with network, and nothing but the checkout to write.
-async fn set_up(run: &Run, setup: &str, folder: &std::path::Path, scratch: &std::path::Path) -> Result<(), String> {
+async fn set_up(
+    run: &Run,
+    setup: &str,
+    folder: &std::path::Path,
+    scratch: &std::path::Path,
+) -> Result<(), String> {
     let command = Command {
-        env: env_allow(&wiring::base_env(), &[("TMPDIR".to_owned(), scratch.display().to_string())]),
+        env: env_allow(
+            &wiring::base_env(),
+            &[("TMPDIR".to_owned(), scratch.display().to_string())],
+        ),
         time: Some(run.frozen.definition.limits.time),
         policy: Policy {
             level: ronde_protocol::access::Level::WorkspaceWrite,
@@ -256,7 +299,11 @@ async fn set_up(run: &Run, setup: &str, folder: &std::path::Path, scratch: &std:
     if done.exit.success() {
         return Ok(());
     }
-    Err(format!("`{setup}`: {}\n{}", done.exit, done.stderr.tail_text(2000)))
+    Err(format!(
+        "`{setup}`: {}\n{}",
+        done.exit,
+        done.stderr.tail_text(2000)
+    ))
 }
 
 /// Lays the state files into the worker's folder, and gives their texts.
@@ -269,7 +316,7 @@ async fn put_state_files(
     if names.is_empty() {
         return Ok(texts);
     }
-    let to = folder.join(wiring::STATE_FOLDER);
+    let to = folder.join(STATE_FOLDER);
     std::fs::create_dir_all(&to).map_err(|error| format!("{}: {error}", to.display()))?;
     for name in names {
         let bytes = run
@@ -288,14 +335,20 @@ async fn put_state_files(
 /// it was.
 async fn keep_state_files(run: &Run, folder: &std::path::Path) -> Result<(), String> {
     for name in &run.frozen.definition.state_files {
-        let file = folder.join(wiring::STATE_FOLDER).join(name);
+        let file = folder.join(STATE_FOLDER).join(name);
         if !file.symlink_metadata().is_ok_and(|meta| meta.is_file()) {
             continue;
         }
-        let mut bytes = std::fs::read(&file).map_err(|error| format!("{}: {error}", file.display()))?;
+        let mut bytes =
+            std::fs::read(&file).map_err(|error| format!("{}: {error}", file.display()))?;
         bytes.truncate(STATE_FILE);
         run.store
-            .set_state_file(&run.firing.project, run.firing.loop_name.as_str(), name, &bytes)
+            .set_state_file(
+                &run.firing.project,
+                run.firing.loop_name.as_str(),
+                name,
+                &bytes,
+            )
             .await
             .map_err(|error| error.to_string())?;
     }
@@ -309,7 +362,11 @@ async fn snapshot(
     worker: &WorkerName,
 ) -> Result<Vec<RunEvent>, String> {
     let base = run.base(prepared(state)?);
-    let shot = run.workspace.snapshot(worker, &base).await.map_err(|error| words(&error))?;
+    let shot = run
+        .workspace
+        .snapshot(worker, &base)
+        .await
+        .map_err(|error| words(&error))?;
     Ok(vec![RunEvent::Snapshot {
         attempt,
         worker: worker.clone(),
@@ -322,7 +379,10 @@ async fn deliver(run: &Run, state: &RunState) -> Result<Vec<RunEvent>, String> {
     let branch = wiring::branch::result(&run.id);
     let subject = format!("ronde: {}", run.firing.loop_name);
     let commit = put_branch(run, state, &branch, &subject).await?;
-    Ok(vec![RunEvent::Delivered { branch: Some(branch), commit: Some(commit) }])
+    Ok(vec![RunEvent::Delivered {
+        branch: Some(branch),
+        commit: Some(commit),
+    }])
 }
 
 /// Puts the tree as it stands on a branch. Repeating it gives the same commit.
@@ -341,7 +401,11 @@ async fn put_branch(
         .flat_map(|verdict| &verdict.checks)
         .map(|check| format!("{:?}: {} ({})", check.finding, check.name, check.exit).to_lowercase())
         .collect();
-    let message = format!("{subject}\n\n{}\n\nRonde-Run: {}\n", checks.join("\n"), run.id);
+    let message = format!(
+        "{subject}\n\n{}\n\nRonde-Run: {}\n",
+        checks.join("\n"),
+        run.id
+    );
     run.workspace
         .deliver(&base, tree, branch, &message, state.began)
         .await
@@ -358,7 +422,13 @@ async fn ask(
     let handoff = &run.frozen.definition.handoff;
     let branch = if state.changed() && run.frozen.definition.workspace.deliver == Deliver::Branch {
         let branch = wiring::branch::so_far(&run.id, question);
-        put_branch(run, state, &branch, &format!("ronde: {} (unverified)", run.firing.loop_name)).await?;
+        put_branch(
+            run,
+            state,
+            &branch,
+            &format!("ronde: {} (unverified)", run.firing.loop_name),
+        )
+        .await?;
         Some(branch)
     } else {
         None
@@ -369,11 +439,27 @@ async fn ask(
         .timeout
         .and_then(|timeout| jiff::SignedDuration::try_from(timeout).ok())
         .and_then(|timeout| opened.checked_add(timeout).ok());
-    let item = item(run, state, question, reason, branch.clone(), opened, expires);
+    let item = item(
+        run,
+        state,
+        question,
+        reason,
+        branch.clone(),
+        opened,
+        expires,
+    );
     let item = run.shared.handoff.ask(item, handoff.notify.clone()).await?;
     Ok(vec![match reason {
-        Reason::Budget => RunEvent::Noticed { item, reason, branch },
-        _ => RunEvent::Waiting { item, reason, branch },
+        Reason::Budget => RunEvent::Noticed {
+            item,
+            reason,
+            branch,
+        },
+        _ => RunEvent::Waiting {
+            item,
+            reason,
+            branch,
+        },
     }])
 }
 
@@ -388,9 +474,14 @@ fn item(
 ) -> Item {
     let last = state.attempt();
     let end = last.and_then(|attempt| attempt.end.as_ref());
-    let verdict = last.and_then(|attempt| attempt.verdict.as_ref()).or(state.baseline.as_ref());
+    let verdict = last
+        .and_then(|attempt| attempt.verdict.as_ref())
+        .or(state.baseline.as_ref());
     let seen = verdict.map(prompt::evidence).unwrap_or_default();
-    let failure = state.failure.as_ref().map(|(step, error)| format!("{}: {error}\n", step.id()));
+    let failure = state
+        .failure
+        .as_ref()
+        .map(|(step, error)| format!("{}: {error}\n", step.id()));
     let (title, evidence, action) = match (reason, end.map(|end| &end.reason)) {
         (Reason::Question, Some(EndReason::Question { text })) => {
             (first_line(text), text.clone(), None)
@@ -435,7 +526,12 @@ fn item(
 }
 
 fn first_line(text: &str) -> String {
-    text.lines().next().unwrap_or_default().chars().take(120).collect()
+    text.lines()
+        .next()
+        .unwrap_or_default()
+        .chars()
+        .take(120)
+        .collect()
 }
 
 /// One line an attempt: how it ended, what it touched, what the verdict was.
@@ -444,18 +540,35 @@ fn tried(state: &RunState) -> Vec<String> {
         .attempts
         .iter()
         .map(|attempt| {
-            let paths = attempt.snapshot.as_ref().map_or(0, |(_, paths)| paths.len());
-            let verdict = attempt.verdict.as_ref().map_or("not judged".to_owned(), |verdict| {
-                let failed: Vec<_> = verdict
-                    .checks
-                    .iter()
-                    .filter(|check| check.finding != ronde_protocol::verdict::Finding::Pass)
-                    .map(|check| format!("{} {}", check.name, check.exit))
-                    .collect();
-                if failed.is_empty() { "passed".to_owned() } else { failed.join(", ") }
-            });
-            let claim = attempt.end.as_ref().map(|end| first_line(end.claim.trim())).unwrap_or_default();
-            format!("attempt {}: {paths} paths changed; {verdict}; claimed: {claim}", attempt.number)
+            let paths = attempt
+                .snapshot
+                .as_ref()
+                .map_or(0, |(_, paths)| paths.len());
+            let verdict = attempt
+                .verdict
+                .as_ref()
+                .map_or("not judged".to_owned(), |verdict| {
+                    let failed: Vec<_> = verdict
+                        .checks
+                        .iter()
+                        .filter(|check| check.finding != ronde_protocol::verdict::Finding::Pass)
+                        .map(|check| format!("{} {}", check.name, check.exit))
+                        .collect();
+                    if failed.is_empty() {
+                        "passed".to_owned()
+                    } else {
+                        failed.join(", ")
+                    }
+                });
+            let claim = attempt
+                .end
+                .as_ref()
+                .map(|end| first_line(end.claim.trim()))
+                .unwrap_or_default();
+            format!(
+                "attempt {}: {paths} paths changed; {verdict}; claimed: {claim}",
+                attempt.number
+            )
         })
         .collect()
 }

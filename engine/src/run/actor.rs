@@ -14,7 +14,7 @@ use ronde_state::{
     event::{HomeEvent, RunEvent, Step, WakeReason},
     journal::Record,
     run::RunState,
-    store::{Error, Lease, Store as _},
+    store::{Error, Lease},
 };
 use tokio::{
     sync::{oneshot, watch},
@@ -129,13 +129,33 @@ impl Actor for Coordinator {
                     this.append(event).await?;
                 }
             }
-            Message::Turn { attempt, worker, event, reply } => {
+            Message::Turn {
+                attempt,
+                worker,
+                event,
+                reply,
+            } => {
                 // A step that was told to stop, or is over, begins nothing more.
-                let step = Step::Attempt { attempt, worker: worker.clone() };
-                let alive = this.work.get(&step).is_some_and(|work| !*work.stop.borrow());
-                let written = alive || matches!(event, TurnEvent::CallEnded { .. } | TurnEvent::ToolEnded { .. });
+                let step = Step::Attempt {
+                    attempt,
+                    worker: worker.clone(),
+                };
+                let alive = this
+                    .work
+                    .get(&step)
+                    .is_some_and(|work| !*work.stop.borrow());
+                let written = alive
+                    || matches!(
+                        event,
+                        TurnEvent::CallEnded { .. } | TurnEvent::ToolEnded { .. }
+                    );
                 if written && this.state.in_flight.contains(&step) {
-                    this.append(RunEvent::Turn { attempt, worker, event }).await?;
+                    this.append(RunEvent::Turn {
+                        attempt,
+                        worker,
+                        event,
+                    })
+                    .await?;
                 }
                 // Nobody listens any more where the worker was stopped in between.
                 let _gone = reply.send(alive);
@@ -183,7 +203,10 @@ impl Coordination {
             Err(Error::Missing { .. }) => Vec::new(),
             Err(error) => return Err(error.into()),
         };
-        let fired = RunEvent::Fired { firing: run.firing.clone(), root: run.root.clone() };
+        let fired = RunEvent::Fired {
+            firing: run.firing.clone(),
+            root: run.root.clone(),
+        };
         let (state, begun) = match RunState::fold(&records)? {
             Some(state) => (state, true),
             None => {
@@ -192,7 +215,13 @@ impl Coordination {
                 (RunState::begin(&first)?, false)
             }
         };
-        let mut this = Self { run, lease, state, work: BTreeMap::new(), deadline: None };
+        let mut this = Self {
+            run,
+            lease,
+            state,
+            work: BTreeMap::new(),
+            deadline: None,
+        };
         if wake == Wake::Park {
             if this.state.outcome().is_none() {
                 this.append(RunEvent::Interrupted).await?;
@@ -213,7 +242,12 @@ impl Coordination {
             }
             let epoch = this.lease.epoch;
             this.append(RunEvent::Woken { epoch, reason }).await?;
-            this.run.store.record(vec![HomeEvent::RunWoken { run: this.run.id.clone() }]).await?;
+            this.run
+                .store
+                .record(vec![HomeEvent::RunWoken {
+                    run: this.run.id.clone(),
+                }])
+                .await?;
         }
         Ok(this)
     }
@@ -224,7 +258,10 @@ impl Coordination {
         let record = Record::new(self.state.seq + 1, self.lease.epoch, at, event);
         let mut after = self.state.clone();
         after.apply(&record)?;
-        self.run.store.append(&self.lease, record.seq, at, &record.event).await?;
+        self.run
+            .store
+            .append(&self.lease, record.seq, at, &record.event)
+            .await?;
         self.state = after;
         Ok(())
     }
@@ -236,7 +273,8 @@ impl Coordination {
             for action in next(&self.run.rules, &self.state) {
                 match action {
                     Action::Take(step) => {
-                        self.append(RunEvent::Started { step: step.clone() }).await?;
+                        self.append(RunEvent::Started { step: step.clone() })
+                            .await?;
                         self.begin(myself, step);
                     }
                     Action::StopWork => {
@@ -245,8 +283,17 @@ impl Coordination {
                         }
                     }
                     Action::Deadline(at) => self.wake_at(myself, at),
-                    Action::End { outcome, changed, reason } => {
-                        self.append(RunEvent::Ended { outcome, changed, reason }).await?;
+                    Action::End {
+                        outcome,
+                        changed,
+                        reason,
+                    } => {
+                        self.append(RunEvent::Ended {
+                            outcome,
+                            changed,
+                            reason,
+                        })
+                        .await?;
                     }
                 }
             }
@@ -278,7 +325,14 @@ impl Coordination {
             let _gone = to.cast(Message::Ended(doing, events));
         });
         let guard = Guard(task.abort_handle());
-        self.work.insert(step, Work { stop, task, _guard: guard });
+        self.work.insert(
+            step,
+            Work {
+                stop,
+                task,
+                _guard: guard,
+            },
+        );
     }
 
     fn wake_at(&mut self, myself: &ActorRef<Message>, at: jiff::Timestamp) {
@@ -311,11 +365,17 @@ impl Coordination {
 
 /// What the home journal says of a run that rests or has ended.
 pub(crate) fn rested(state: &RunState) -> Option<HomeEvent> {
-    let delivered = state.delivered.as_ref().and_then(|delivered| delivered.branch.clone());
+    let delivered = state
+        .delivered
+        .as_ref()
+        .and_then(|delivered| delivered.branch.clone());
     Some(HomeEvent::RunRested {
         run: state.firing.run.clone(),
         outcome: state.outcome()?,
-        changed: state.ended.as_ref().map_or_else(|| state.changed(), |end| end.changed),
+        changed: state
+            .ended
+            .as_ref()
+            .map_or_else(|| state.changed(), |end| end.changed),
         reason: rest_reason(state),
         branch: delivered.or_else(|| state.branch.clone()),
         item: state.waiting.as_ref().map(|waiting| waiting.item),
@@ -339,6 +399,9 @@ fn broken(step: &Step, error: &tokio::task::JoinError) -> RunEvent {
                 output: None,
             },
         },
-        _ => RunEvent::StepFailed { step: step.clone(), error },
+        _ => RunEvent::StepFailed {
+            step: step.clone(),
+            error,
+        },
     }
 }

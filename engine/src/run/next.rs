@@ -63,7 +63,10 @@ pub(crate) fn next(rules: &Rules, state: &RunState) -> Vec<Action> {
     if state.outcome().is_some() {
         return Vec::new();
     }
-    let working = state.in_flight.iter().any(|step| matches!(step, Step::Attempt { .. }));
+    let working = state
+        .in_flight
+        .iter()
+        .any(|step| matches!(step, Step::Attempt { .. }));
     if state.stop_requested {
         return if state.in_flight.is_empty() {
             vec![end(state, Outcome::Cancelled, "a person stopped it")]
@@ -91,7 +94,9 @@ pub(crate) fn next(rules: &Rules, state: &RunState) -> Vec<Action> {
 fn deadline(rules: &Rules, state: &RunState) -> Option<Action> {
     let left = rules.time.saturating_sub(state.active);
     let left = jiff::SignedDuration::try_from(left).ok()?;
-    Some(Action::Deadline(state.active_since?.checked_add(left).ok()?))
+    Some(Action::Deadline(
+        state.active_since?.checked_add(left).ok()?,
+    ))
 }
 
 /// The next step of a run at which nothing is under way.
@@ -115,16 +120,27 @@ fn decide(rules: &Rules, state: &RunState) -> Action {
             Some(verdict) if verdict.finding == Finding::Pass => {
                 end(state, Outcome::Done, "every check holds on the base")
             }
-            Some(verdict) if verdict.finding == Finding::Unknown => {
-                ask(rules, state, Reason::CheckBroken, "a check cannot be run on the base")
-            }
+            Some(verdict) if verdict.finding == Finding::Unknown => ask(
+                rules,
+                state,
+                Reason::CheckBroken,
+                "a check cannot be run on the base",
+            ),
             _ => start(rules, state, 1),
         };
     };
-    let step = Step::Attempt { attempt: attempt.number, worker: attempt.worker.clone() };
+    let step = Step::Attempt {
+        attempt: attempt.number,
+        worker: attempt.worker.clone(),
+    };
     let Some(ended) = &attempt.end else {
         if state.lost.contains(&step) && !rules.contained {
-            return ask(rules, state, Reason::UnknownEffect, "nobody saw how the worker ended");
+            return ask(
+                rules,
+                state,
+                Reason::UnknownEffect,
+                "nobody saw how the worker ended",
+            );
         }
         if state.time_up {
             return limit(rules, state, Limit::Time);
@@ -133,7 +149,11 @@ fn decide(rules: &Rules, state: &RunState) -> Action {
     };
     match &ended.reason {
         EndReason::Unstartable { error } => {
-            return end(state, Outcome::Failed, &format!("the worker cannot start: {error}"));
+            return end(
+                state,
+                Outcome::Failed,
+                &format!("the worker cannot start: {error}"),
+            );
         }
         EndReason::Unknown { error } if !rules.contained => {
             return ask(rules, state, Reason::UnknownEffect, error);
@@ -160,15 +180,24 @@ fn decide(rules: &Rules, state: &RunState) -> Action {
         };
     }
     let Some(verdict) = &attempt.verdict else {
-        return Action::Take(Step::Verify { attempt: attempt.number });
+        return Action::Take(Step::Verify {
+            attempt: attempt.number,
+        });
     };
     match verdict.finding {
-        Finding::Pass if *tree == prepared.tree => {
-            end(state, Outcome::Done, "every check holds, and nothing had to change")
-        }
+        Finding::Pass if *tree == prepared.tree => end(
+            state,
+            Outcome::Done,
+            "every check holds, and nothing had to change",
+        ),
         Finding::Pass if rules.deliver && state.delivered.is_none() => Action::Take(Step::Deliver),
         Finding::Pass => end(state, Outcome::Done, "every check holds"),
-        Finding::Unknown => ask(rules, state, Reason::CheckBroken, "a check could not be run"),
+        Finding::Unknown => ask(
+            rules,
+            state,
+            Reason::CheckBroken,
+            "a check could not be run",
+        ),
         Finding::Fail => match &ended.reason {
             EndReason::Limit { limit: which } => limit(rules, state, *which),
             _ => again(rules, state, attempt),
@@ -181,12 +210,20 @@ fn again(rules: &Rules, state: &RunState, attempt: &Attempt) -> Action {
     if state.time_up {
         return limit(rules, state, Limit::Time);
     }
-    let since: Vec<_> = state.attempts_since_answer().filter(|a| a.verdict.is_some()).collect();
+    let since: Vec<_> = state
+        .attempts_since_answer()
+        .filter(|a| a.verdict.is_some())
+        .collect();
     if let [.., before, last] = since.as_slice()
         && let (Some(before), Some(last)) = (&before.verdict, &last.verdict)
         && before.same_as(last)
     {
-        return ask(rules, state, Reason::Stuck, "the same verdict on the same tree twice");
+        return ask(
+            rules,
+            state,
+            Reason::Stuck,
+            "the same verdict on the same tree twice",
+        );
     }
     if since.len() >= usize::try_from(rules.attempts).unwrap_or(usize::MAX) {
         return ask(rules, state, Reason::Stuck, "the attempts are used up");
@@ -201,7 +238,10 @@ fn start(rules: &Rules, state: &RunState, number: u32) -> Action {
     if state.iterations >= rules.iterations {
         return limit(rules, state, Limit::Iterations);
     }
-    Action::Take(Step::Attempt { attempt: number, worker: rules.worker.clone() })
+    Action::Take(Step::Attempt {
+        attempt: number,
+        worker: rules.worker.clone(),
+    })
 }
 
 /// A person's no ends the run, but for an approval, which is only refused.
@@ -219,7 +259,10 @@ fn refused(state: &RunState) -> Option<Action> {
 /// Asks a person, or ends the run where the loop wants nobody asked.
 fn ask(rules: &Rules, state: &RunState, reason: Reason, why: &str) -> Action {
     if rules.asks.contains(&reason) {
-        return Action::Take(Step::Ask { question: state.asked + 1, reason });
+        return Action::Take(Step::Ask {
+            question: state.asked + 1,
+            reason,
+        });
     }
     let outcome = match reason {
         Reason::Stuck | Reason::Budget | Reason::Question | Reason::Approval => Outcome::Stopped,
@@ -230,16 +273,30 @@ fn ask(rules: &Rules, state: &RunState, reason: Reason, why: &str) -> Action {
 
 /// Ends the run at a limit, after telling a person where the loop wants that.
 fn limit(rules: &Rules, state: &RunState, which: Limit) -> Action {
-    let told = state.notices.iter().any(|(_, reason)| *reason == Reason::Budget);
+    let told = state
+        .notices
+        .iter()
+        .any(|(_, reason)| *reason == Reason::Budget);
     if rules.asks.contains(&Reason::Budget) && !told {
-        return Action::Take(Step::Ask { question: state.asked + 1, reason: Reason::Budget });
+        return Action::Take(Step::Ask {
+            question: state.asked + 1,
+            reason: Reason::Budget,
+        });
     }
-    end(state, Outcome::Stopped, &format!("the limit of {which} is reached"))
+    end(
+        state,
+        Outcome::Stopped,
+        &format!("the limit of {which} is reached"),
+    )
 }
 
 fn end(state: &RunState, outcome: Outcome, reason: &str) -> Action {
     let changed = outcome == Outcome::Done && state.changed();
-    Action::End { outcome, changed, reason: reason.to_owned() }
+    Action::End {
+        outcome,
+        changed,
+        reason: reason.to_owned(),
+    }
 }
 
 #[cfg(test)]

@@ -38,7 +38,7 @@ fn journal(home: &Path) -> PathBuf {
     home.join("home/journal/000000000001.jsonl")
 }
 
-pub(super) fn first(nonce: &str) -> RunEvent {
+fn first(nonce: &str) -> RunEvent {
     RunEvent::Fired {
         firing: firing(nonce),
         root: "/p".into(),

@@ -202,6 +202,34 @@ async fn the_place_alone_decides_and_the_end_is_an_error() {
 }
 
 #[tokio::test]
+async fn the_last_report_counts_only_for_the_same_beginning() {
+    let answer = json!({ "text": "a", "usage": { "input": 10, "output": 1 } });
+    let model = script(&json!({ "attempts": [[answer, answer, answer]] })).expect("a script");
+    let limit = Amount {
+        tokens: u64::MAX,
+        cost: MicroUsd(u64::MAX),
+    };
+    let purse = Arc::new(Notes {
+        left: Mutex::new(limit),
+        seen: Mutex::default(),
+    });
+    let mut client = Client::new(Arc::new(model), purse.clone());
+    let mut long = request(&"x".repeat(5000));
+    call(&mut client, &long, 1).await.expect("paid");
+    long.items.push(Item::User { text: "y".into() });
+    call(&mut client, &long, 2).await.expect("paid");
+    call(&mut client, &request(&"z".repeat(5000)), 3)
+        .await
+        .expect("paid");
+    let seen = purse.seen.lock().expect("lock");
+    let reserved: Vec<u64> = seen.iter().map(|(reserved, _)| reserved.tokens).collect();
+    assert!(
+        reserved[0] > 5000 && reserved[1] < 3000 && reserved[2] > 5000,
+        "{reserved:?}"
+    );
+}
+
+#[tokio::test]
 async fn what_is_expected_is_looked_for_in_what_the_harness_said() {
     use ronde_model::Model as _;
     let model = script(&json!({ "attempts": [[

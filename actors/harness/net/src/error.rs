@@ -78,7 +78,7 @@ pub(crate) fn shown(path: &str) -> String {
     path.split(['?', '#']).next().unwrap_or_default().to_owned()
 }
 
-/// A failed exchange. `sent` says that the head of an answer had come.
+/// A failed exchange. `answered` says that the head of an answer had come.
 pub(crate) fn failed(path: &str, error: reqwest::Error, limit: Duration, answered: bool) -> Error {
     let path = shown(path);
     if error.is_timeout() && !error.is_connect() {

@@ -63,21 +63,33 @@ fn world() -> impl Strategy<Value = World> {
         prop::collection::vec((ended, 0_u8..4, finding()), 1..12),
         prop::collection::vec(answer, 0..4),
     )
-        .prop_map(|(baseline, attempts, answers)| World { baseline, attempts, answers })
+        .prop_map(|(baseline, attempts, answers)| World {
+            baseline,
+            attempts,
+            answers,
+        })
 }
 
 fn rules() -> impl Strategy<Value = Rules> {
-    (1_u32..4, any::<bool>(), any::<bool>(), any::<bool>(), prop::sample::subsequence(Reason::ALL.to_vec(), 0..=6))
-        .prop_map(|(attempts, skip_if_green, deliver, contained, asks)| Rules {
-            worker: WorkerName::main(),
-            attempts,
-            iterations: 100,
-            time: Duration::from_secs(3600),
-            skip_if_green,
-            deliver,
-            asks: asks.into_iter().collect(),
-            contained,
-        })
+    (
+        1_u32..4,
+        any::<bool>(),
+        any::<bool>(),
+        any::<bool>(),
+        prop::sample::subsequence(Reason::ALL.to_vec(), 0..=6),
+    )
+        .prop_map(
+            |(attempts, skip_if_green, deliver, contained, asks)| Rules {
+                worker: WorkerName::main(),
+                attempts,
+                iterations: 100,
+                time: Duration::from_secs(3600),
+                skip_if_green,
+                deliver,
+                asks: asks.into_iter().collect(),
+                contained,
+            },
+        )
 }
 
 impl World {
@@ -85,7 +97,10 @@ impl World {
         let index = usize::try_from(number - 1).expect("a small number");
         // A world that has said all it knows goes on failing on ever new trees.
         let tree = 10 + u8::try_from(number % 200).expect("below 200");
-        self.attempts.get(index).copied().unwrap_or((Ended::Finished, tree, Finding::Fail))
+        self.attempts
+            .get(index)
+            .copied()
+            .unwrap_or((Ended::Finished, tree, Finding::Fail))
     }
 
     fn tree(&self, number: u32) -> String {
@@ -95,9 +110,11 @@ impl World {
     /// What a step leaves in the journal. The same step always leaves the same.
     fn take(&self, step: &Step) -> RunEvent {
         match step {
-            Step::Prepare => {
-                RunEvent::Prepared { base: "base".into(), tree: "tree0".into(), branch: None }
-            }
+            Step::Prepare => RunEvent::Prepared {
+                base: "base".into(),
+                tree: "tree0".into(),
+                branch: None,
+            },
             Step::Attempt { attempt, worker } => RunEvent::AttemptEnded {
                 attempt: *attempt,
                 worker: worker.clone(),
@@ -106,10 +123,13 @@ impl World {
                         Ended::Finished => EndReason::Finished,
                         Ended::Failed => EndReason::Failed { error: "e".into() },
                         Ended::Question => EndReason::Question { text: "q".into() },
-                        Ended::Approval => {
-                            EndReason::Approval { action: Digest::of("a"), text: "a".into() }
-                        }
-                        Ended::Limit => EndReason::Limit { limit: Limit::Tokens },
+                        Ended::Approval => EndReason::Approval {
+                            action: Digest::of("a"),
+                            text: "a".into(),
+                        },
+                        Ended::Limit => EndReason::Limit {
+                            limit: Limit::Tokens,
+                        },
                         Ended::Unknown => EndReason::Unknown { error: "u".into() },
                         Ended::Unstartable => EndReason::Unstartable { error: "n".into() },
                     },
@@ -132,17 +152,28 @@ impl World {
                     0 => (self.baseline, "tree0".to_owned()),
                     _ => (self.attempt(*attempt).2, self.tree(*attempt)),
                 };
-                RunEvent::VerdictGiven { attempt: *attempt, verdict: verdict(finding, &tree) }
+                RunEvent::VerdictGiven {
+                    attempt: *attempt,
+                    verdict: verdict(finding, &tree),
+                }
             }
-            Step::Deliver => {
-                RunEvent::Delivered { branch: Some("b".into()), commit: Some("c".into()) }
-            }
-            Step::Ask { question, reason: Reason::Budget } => {
-                RunEvent::Noticed { item: u64::from(*question), reason: Reason::Budget, branch: None }
-            }
-            Step::Ask { question, reason } => {
-                RunEvent::Waiting { item: u64::from(*question), reason: *reason, branch: None }
-            }
+            Step::Deliver => RunEvent::Delivered {
+                branch: Some("b".into()),
+                commit: Some("c".into()),
+            },
+            Step::Ask {
+                question,
+                reason: Reason::Budget,
+            } => RunEvent::Noticed {
+                item: u64::from(*question),
+                reason: Reason::Budget,
+                branch: None,
+            },
+            Step::Ask { question, reason } => RunEvent::Waiting {
+                item: u64::from(*question),
+                reason: *reason,
+                branch: None,
+            },
         }
     }
 }
@@ -189,10 +220,17 @@ impl Journal {
             due: Timestamp::UNIX_EPOCH,
             definition: ArtefactId::of("d"),
         };
-        let fired = RunEvent::Fired { firing, root: "/p".into() };
+        let fired = RunEvent::Fired {
+            firing,
+            root: "/p".into(),
+        };
         let record = Record::new(1, 1, Timestamp::UNIX_EPOCH, fired);
         let state = RunState::begin(&record).expect("a first record");
-        Self { records: vec![record], state, epoch: 1 }
+        Self {
+            records: vec![record],
+            state,
+            epoch: 1,
+        }
     }
 
     fn append(&mut self, event: RunEvent) {
@@ -200,18 +238,25 @@ impl Journal {
         let at = Timestamp::UNIX_EPOCH
             + jiff::SignedDuration::from_secs(i64::try_from(seq).expect("a small number"));
         let record = Record::new(seq, self.epoch, at, event);
-        self.state.apply(&record).expect("what `next` asks for is legal");
+        self.state
+            .apply(&record)
+            .expect("what `next` asks for is legal");
         self.records.push(record);
     }
 
     /// Cuts the journal after `keep` records and takes it up again as another process would.
     fn crash(&mut self, keep: usize) {
         self.records.truncate(keep.max(1));
-        self.state = RunState::fold(&self.records).expect("a legal prefix").expect("not empty");
+        self.state = RunState::fold(&self.records)
+            .expect("a legal prefix")
+            .expect("not empty");
         self.epoch += 1;
         if self.state.outcome().is_none() {
             let epoch = self.epoch;
-            self.append(RunEvent::Woken { epoch, reason: WakeReason::Recovered });
+            self.append(RunEvent::Woken {
+                epoch,
+                reason: WakeReason::Recovered,
+            });
         }
     }
 
@@ -219,17 +264,34 @@ impl Journal {
     fn run(&mut self, rules: &Rules, world: &World) {
         for _ in 0..500 {
             if self.state.ended.is_some() {
-                assert_eq!(next(rules, &self.state), vec![], "an ended run does nothing");
+                assert_eq!(
+                    next(rules, &self.state),
+                    vec![],
+                    "an ended run does nothing"
+                );
                 return;
             }
             if let Some(waiting) = self.state.waiting.clone() {
-                assert_eq!(next(rules, &self.state), vec![], "a waiting run does nothing");
-                let Some(answer) = world.answers.get(self.state.answers.len()) else { return };
-                self.append(RunEvent::Answered { item: waiting.item, answer: answer.clone() });
+                assert_eq!(
+                    next(rules, &self.state),
+                    vec![],
+                    "a waiting run does nothing"
+                );
+                let Some(answer) = world.answers.get(self.state.answers.len()) else {
+                    return;
+                };
+                self.append(RunEvent::Answered {
+                    item: waiting.item,
+                    answer: answer.clone(),
+                });
                 continue;
             }
             let actions = next(rules, &self.state);
-            assert_eq!(actions, next(rules, &self.state), "equal states, equal actions");
+            assert_eq!(
+                actions,
+                next(rules, &self.state),
+                "equal states, equal actions"
+            );
             let mut went_on = false;
             for action in actions {
                 match action {
@@ -238,8 +300,16 @@ impl Journal {
                         self.append(world.take(&step));
                         went_on = true;
                     }
-                    Action::End { outcome, changed, reason } => {
-                        self.append(RunEvent::Ended { outcome, changed, reason });
+                    Action::End {
+                        outcome,
+                        changed,
+                        reason,
+                    } => {
+                        self.append(RunEvent::Ended {
+                            outcome,
+                            changed,
+                            reason,
+                        });
                         went_on = true;
                     }
                     Action::Deadline(_) | Action::StopWork => {}
@@ -323,8 +393,11 @@ fn plain() -> Rules {
 }
 
 fn ending(rules: &Rules, attempts: &[(Ended, u8, Finding)]) -> (Option<Outcome>, Option<Reason>) {
-    let world =
-        World { baseline: Finding::Fail, attempts: attempts.to_vec(), answers: Vec::new() };
+    let world = World {
+        baseline: Finding::Fail,
+        attempts: attempts.to_vec(),
+        answers: Vec::new(),
+    };
     let mut journal = Journal::begin();
     journal.run(rules, &world);
     let waiting = journal.state.waiting.as_ref().map(|waiting| waiting.reason);
@@ -338,26 +411,86 @@ fn how_runs_end() {
     use Finding::{Fail, Pass, Unknown};
     type Case<'a> = (&'a str, &'a [(Ended, u8, Finding)], Outcome, Option<Reason>);
     let table: &[Case] = &[
-        ("the first attempt passes", &[(Finished, 1, Pass)], Outcome::Done, None),
-        ("reached on the last allowed attempt", &[(Finished, 1, Fail), (Finished, 2, Pass)], Outcome::Done, None),
-        ("reached by a worker that says it failed", &[(Failed, 1, Pass)], Outcome::Done, None),
-        ("reached as the tokens ran out", &[(Limit, 1, Pass)], Outcome::Done, None),
-        ("attempts used up", &[(Finished, 1, Fail), (Finished, 2, Fail)], Outcome::HandedOff, Some(Reason::Stuck)),
-        ("the same tree twice", &[(Finished, 1, Fail), (Finished, 1, Fail)], Outcome::HandedOff, Some(Reason::Stuck)),
-        ("a broken check", &[(Finished, 1, Unknown)], Outcome::HandedOff, Some(Reason::CheckBroken)),
-        ("tokens ran out", &[(Limit, 1, Fail)], Outcome::Stopped, Some(Reason::Budget)),
-        ("a question, though the checks would pass", &[(Question, 1, Pass)], Outcome::HandedOff, Some(Reason::Question)),
-        ("no such program", &[(Unstartable, 1, Fail)], Outcome::Failed, None),
+        (
+            "the first attempt passes",
+            &[(Finished, 1, Pass)],
+            Outcome::Done,
+            None,
+        ),
+        (
+            "reached on the last allowed attempt",
+            &[(Finished, 1, Fail), (Finished, 2, Pass)],
+            Outcome::Done,
+            None,
+        ),
+        (
+            "reached by a worker that says it failed",
+            &[(Failed, 1, Pass)],
+            Outcome::Done,
+            None,
+        ),
+        (
+            "reached as the tokens ran out",
+            &[(Limit, 1, Pass)],
+            Outcome::Done,
+            None,
+        ),
+        (
+            "attempts used up",
+            &[(Finished, 1, Fail), (Finished, 2, Fail)],
+            Outcome::HandedOff,
+            Some(Reason::Stuck),
+        ),
+        (
+            "the same tree twice",
+            &[(Finished, 1, Fail), (Finished, 1, Fail)],
+            Outcome::HandedOff,
+            Some(Reason::Stuck),
+        ),
+        (
+            "a broken check",
+            &[(Finished, 1, Unknown)],
+            Outcome::HandedOff,
+            Some(Reason::CheckBroken),
+        ),
+        (
+            "tokens ran out",
+            &[(Limit, 1, Fail)],
+            Outcome::Stopped,
+            Some(Reason::Budget),
+        ),
+        (
+            "a question, though the checks would pass",
+            &[(Question, 1, Pass)],
+            Outcome::HandedOff,
+            Some(Reason::Question),
+        ),
+        (
+            "no such program",
+            &[(Unstartable, 1, Fail)],
+            Outcome::Failed,
+            None,
+        ),
     ];
     for (name, attempts, outcome, reason) in table {
-        assert_eq!(ending(&plain(), attempts), (Some(*outcome), *reason), "{name}");
+        assert_eq!(
+            ending(&plain(), attempts),
+            (Some(*outcome), *reason),
+            "{name}"
+        );
     }
 }
 
 #[test]
 fn a_run_nobody_is_asked_about_ends_by_itself() {
-    let rules = Rules { asks: BTreeSet::new(), ..plain() };
-    let stuck = [(Ended::Finished, 1, Finding::Fail), (Ended::Finished, 2, Finding::Fail)];
+    let rules = Rules {
+        asks: BTreeSet::new(),
+        ..plain()
+    };
+    let stuck = [
+        (Ended::Finished, 1, Finding::Fail),
+        (Ended::Finished, 2, Finding::Fail),
+    ];
     assert_eq!(ending(&rules, &stuck), (Some(Outcome::Stopped), None));
     let broken = [(Ended::Finished, 1, Finding::Unknown)];
     assert_eq!(ending(&rules, &broken), (Some(Outcome::Failed), None));
@@ -370,7 +503,10 @@ fn rests_do_not_count_as_time() {
     journal.append(RunEvent::Interrupted);
     // It was at work for one second, then rested for a day.
     let at = Timestamp::UNIX_EPOCH + jiff::SignedDuration::from_hours(24);
-    let woken = RunEvent::Woken { epoch: 2, reason: WakeReason::Continued };
+    let woken = RunEvent::Woken {
+        epoch: 2,
+        reason: WakeReason::Continued,
+    };
     let record = Record::new(journal.state.seq + 1, 2, at, woken);
     journal.state.apply(&record).expect("a legal record");
     let left = jiff::SignedDuration::from_secs(60 - 2);
@@ -381,8 +517,18 @@ fn rests_do_not_count_as_time() {
 fn time_up_stops_the_worker_but_not_the_verdict() {
     let rules = plain();
     let mut journal = Journal::begin();
-    let world = World { baseline: Finding::Fail, attempts: vec![(Ended::Finished, 1, Finding::Pass)], answers: vec![] };
-    for step in [Step::Prepare, Step::Attempt { attempt: 1, worker: WorkerName::main() }] {
+    let world = World {
+        baseline: Finding::Fail,
+        attempts: vec![(Ended::Finished, 1, Finding::Pass)],
+        answers: vec![],
+    };
+    for step in [
+        Step::Prepare,
+        Step::Attempt {
+            attempt: 1,
+            worker: WorkerName::main(),
+        },
+    ] {
         journal.append(RunEvent::Started { step: step.clone() });
         if step == Step::Prepare {
             journal.append(world.take(&step));
@@ -390,20 +536,38 @@ fn time_up_stops_the_worker_but_not_the_verdict() {
     }
     journal.append(RunEvent::TimeUp);
     assert_eq!(next(&rules, &journal.state), vec![Action::StopWork]);
-    journal.append(world.take(&Step::Attempt { attempt: 1, worker: WorkerName::main() }));
+    journal.append(world.take(&Step::Attempt {
+        attempt: 1,
+        worker: WorkerName::main(),
+    }));
     journal.run(&rules, &world);
-    assert_eq!(journal.state.outcome(), Some(Outcome::Done), "the goal was reached");
+    assert_eq!(
+        journal.state.outcome(),
+        Some(Outcome::Done),
+        "the goal was reached"
+    );
 }
 
 #[test]
 fn a_stop_waits_for_what_is_under_way() {
     let rules = plain();
     let mut journal = Journal::begin();
-    journal.append(RunEvent::Started { step: Step::Prepare });
+    journal.append(RunEvent::Started {
+        step: Step::Prepare,
+    });
     journal.append(RunEvent::StopRequested);
     assert_eq!(next(&rules, &journal.state), vec![Action::StopWork]);
-    journal.append(RunEvent::StepFailed { step: Step::Prepare, error: "stopped".into() });
-    let [Action::End { outcome: Outcome::Cancelled, .. }] = next(&rules, &journal.state)[..] else {
+    journal.append(RunEvent::StepFailed {
+        step: Step::Prepare,
+        error: "stopped".into(),
+    });
+    let [
+        Action::End {
+            outcome: Outcome::Cancelled,
+            ..
+        },
+    ] = next(&rules, &journal.state)[..]
+    else {
         panic!("{:?}", next(&rules, &journal.state));
     };
 }

@@ -2,4 +2,5 @@
 
 mod confine;
 mod process;
+mod shells;
 mod support;
