@@ -172,7 +172,7 @@ impl Client {
         let before = self
             .before
             .as_ref()
-            .filter(|_| true);
+            .filter(|before| rendered.starts_with(&before.rendered));
         let prices = self.model.prices();
         let want = Want {
             call: call.clone(),
