@@ -20,6 +20,8 @@ pub(crate) struct Skeleton<'a> {
     pub(crate) refs: Vec<(String, &'a str)>,
     /// Other object stores it reads from.
     pub(crate) alternates: Vec<PathBuf>,
+    /// Patterns of files that do not count there.
+    pub(crate) exclude: &'a str,
     /// Commits whose parents are missing.
     pub(crate) shallow: Option<Vec<u8>>,
 }
@@ -57,6 +59,7 @@ impl Skeleton<'_> {
                 .collect();
             files::write(&dir.join("objects/info/alternates"), lines)?;
         }
+        files::write(&dir.join("info/exclude"), self.exclude)?;
         self.refs.sort();
         let mut packed = String::from("# pack-refs with: sorted\n");
         for (name, id) in &self.refs {

@@ -3,6 +3,7 @@
 //! step can be done again after a crash.
 
 use std::{
+    collections::{BTreeSet, HashSet},
     fs,
     path::{Path, PathBuf},
 };
@@ -14,6 +15,7 @@ use crate::{
     Base, Error, Git, Source, excludes, fetch,
     files::{self, blocking},
     git::Call,
+    programs_in,
     protect::{Change, SUBMODULE, changes},
     scan::{Ignore, Scan, set_entries},
     seed,
@@ -255,10 +257,12 @@ impl Workspace {
         let git = folder.join(".git");
         let branch = base.branch.as_deref().unwrap_or("work");
         let head = format!("refs/heads/{branch}");
+        let exclude = format!("/{STATE_FOLDER}/\n");
         let skeleton = Skeleton {
             bare: false,
             sha256: base.commit.as_str().len() == 64,
             identity: true,
+            exclude: &exclude,
             head: &head,
             refs: vec![
                 (head.clone(), at.as_str()),
@@ -531,6 +535,29 @@ impl Workspace {
         Ok(paths
             .map(|path| String::from_utf8_lossy(path).into_owned())
             .collect())
+    }
+
+    /// The files of the base that some command lines run as programs, sorted: see
+    /// [`programs_in`](crate::programs_in). A path that goes through a link of the base counts as there.
+    /// One process.
+    ///
+    /// # Errors
+    /// What keeps git from it.
+    pub async fn programs<'a>(
+        &self,
+        base: &Base,
+        runs: impl IntoIterator<Item = &'a str>,
+    ) -> Result<Vec<String>, Error> {
+        let known: HashSet<String> = self.paths(&base.tree).await?.into_iter().collect();
+        let there = |path: &str| {
+            let mut above = path.match_indices('/').map(|(at, _)| &path[..at]);
+            known.contains(path) || above.any(|above| known.contains(above))
+        };
+        let programs: BTreeSet<String> = runs
+            .into_iter()
+            .flat_map(|run| programs_in(run, there))
+            .collect();
+        Ok(programs.into_iter().collect())
     }
 
     /// A unified diff, with binary files whole, so that `git apply` takes it. Past 4 MiB it is cut, and

@@ -6,7 +6,7 @@ use std::{
 };
 
 use ronde_protocol::WorkerName;
-use ronde_workspace::{Rules, inspect};
+use ronde_workspace::{Rules, STATE_FOLDER, inspect};
 
 use crate::support::*;
 
@@ -402,4 +402,19 @@ async fn names_that_are_no_names() {
         assert!(checkout.is_err(), "{name:?}");
         assert!(workspace.remove_checkout(name).await.is_err(), "{name:?}");
     }
+}
+
+#[tokio::test]
+async fn the_state_folder_is_no_part_of_the_result() {
+    let place = Place::new();
+    let repo = place.repo().await;
+    let (workspace, base, folder) = place.ready(&repo).await;
+    fs::create_dir(folder.join(STATE_FOLDER)).unwrap();
+    fs::write(folder.join(STATE_FOLDER).join("NOTES.md"), "x").unwrap();
+    fs::create_dir_all(folder.join("src").join(STATE_FOLDER)).unwrap();
+    fs::write(folder.join("src").join(STATE_FOLDER).join("x"), "x").unwrap();
+    let snapshot = workspace.snapshot(&main_worker(), &base).await.unwrap();
+    assert_eq!(snapshot.changed, [format!("src/{STATE_FOLDER}/x")]);
+    let status = git(&folder, &["status", "--porcelain"]).await;
+    assert_eq!(status, format!("?? src/{STATE_FOLDER}/"));
 }
