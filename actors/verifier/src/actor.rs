@@ -7,28 +7,33 @@ use tokio::sync::{oneshot, watch};
 
 use crate::{Config, Error, judge::judge};
 
+type Judgement = Result<Verdict, Error>;
+
 /// A verification under way. Dropping it stops the verification.
 #[derive(Debug)]
 pub struct Handle {
-    stop: watch::Sender<bool>,
-    verdict: oneshot::Receiver<Result<Verdict, Error>>,
+    stop: Stop,
+    coming: oneshot::Receiver<Judgement>,
+    given: Option<Judgement>,
 }
 
 impl Handle {
-    /// Stops it: the check at work is killed with its whole tree.
+    /// Stops it: the check at work is killed with its whole tree, and the checkout is removed.
     pub fn stop(&self) {
-        self.stop.send_replace(true);
+        self.stop.stop();
     }
 
-    /// The verdict, once it is there.
+    /// The verdict, once it is there. It may be asked for again, also after the wait was given up.
     ///
     /// # Errors
     /// See [`Error`].
     pub async fn verdict(&mut self) -> Result<Verdict, Error> {
-        match (&mut self.verdict).await {
-            Ok(verdict) => verdict,
-            Err(_) => Err(Error::Broken("its actor ended without a word".to_owned())),
+        if let Some(given) = &self.given {
+            return given.clone();
         }
+        let gone = || Err(Error::Broken("its actor ended without a word".to_owned()));
+        let given = (&mut self.coming).await.unwrap_or_else(|_| gone());
+        self.given.insert(given).clone()
     }
 }
 
@@ -40,34 +45,55 @@ pub async fn spawn(
     config: Config,
     supervisor: Option<ActorCell>,
 ) -> Result<Handle, ractor::SpawnErr> {
-    let (stop, stopped) = watch::channel(false);
-    let (to, verdict) = oneshot::channel();
+    let (to, coming) = oneshot::channel();
+    let stop = Stop(watch::Sender::new(false));
     let start = Start {
         config,
-        stopped,
+        stop: stop.clone(),
         to,
     };
     match supervisor {
         Some(supervisor) => Actor::spawn_linked(None, Verifier, start, supervisor).await?,
         None => Actor::spawn(None, Verifier, start).await?,
     };
-    Ok(Handle { stop, verdict })
+    Ok(Handle {
+        stop,
+        coming,
+        given: None,
+    })
+}
+
+/// Stops a verification, at the latest when one of its holders is gone: its handle or its actor. The
+/// verification itself is never aborted, since it has its checkout to remove.
+#[derive(Debug, Clone)]
+struct Stop(watch::Sender<bool>);
+
+impl Stop {
+    fn stop(&self) {
+        self.0.send_replace(true);
+    }
+}
+
+impl Drop for Stop {
+    fn drop(&mut self) {
+        self.stop();
+    }
 }
 
 struct Verifier;
 
 struct Start {
     config: Config,
-    stopped: watch::Receiver<bool>,
-    to: oneshot::Sender<Result<Verdict, Error>>,
+    stop: Stop,
+    to: oneshot::Sender<Judgement>,
 }
 
 struct State {
-    to: Option<oneshot::Sender<Result<Verdict, Error>>>,
-    work: tokio::task::AbortHandle,
+    to: Option<oneshot::Sender<Judgement>>,
+    _stop: Stop,
 }
 
-struct Judged(Result<Verdict, Error>);
+struct Judged(Judgement);
 
 impl Actor for Verifier {
     type Msg = Judged;
@@ -77,14 +103,9 @@ impl Actor for Verifier {
     async fn pre_start(
         &self,
         myself: ActorRef<Judged>,
-        Start {
-            config,
-            stopped,
-            to,
-        }: Start,
+        Start { config, stop, to }: Start,
     ) -> Result<State, ActorProcessingErr> {
-        let work = tokio::spawn(judge(config, stopped));
-        let abort = work.abort_handle();
+        let work = tokio::spawn(judge(config, stop.0.subscribe()));
         tokio::spawn(async move {
             let judged = match work.await {
                 Ok(judged) => judged,
@@ -95,7 +116,7 @@ impl Actor for Verifier {
         });
         Ok(State {
             to: Some(to),
-            work: abort,
+            _stop: stop,
         })
     }
 
@@ -110,15 +131,6 @@ impl Actor for Verifier {
             let _dropped = to.send(judged);
         }
         myself.stop(None);
-        Ok(())
-    }
-
-    async fn post_stop(
-        &self,
-        _: ActorRef<Judged>,
-        state: &mut State,
-    ) -> Result<(), ActorProcessingErr> {
-        state.work.abort();
         Ok(())
     }
 }

@@ -1,6 +1,6 @@
 //! One check: its process, and what its end means.
 
-use std::{path::Path, time::Duration};
+use std::{ffi::OsString, path::Path, sync::Arc, time::Duration};
 
 use ronde_protocol::{
     CheckName,
@@ -8,14 +8,14 @@ use ronde_protocol::{
     outcome::Exit,
     verdict::{Check, CheckResult, Finding},
 };
-use ronde_sandbox::{Capture, Command, Finished, Policy, gate};
+use ronde_sandbox::{Capture, Command, Finished, Policy, Whole, gate};
 use tokio::sync::watch;
 
-use crate::{Config, Error, environment, evidence::useful_end};
+use crate::{Config, Error, environment, evidence::useful_end, guard::Guard, scratch};
 
 /// Bytes of a check's output that are kept whole; more is cut off with a word.
 const WHOLE: u64 = 256 << 20;
-/// Bytes of it that are read for evidence.
+/// Bytes of its end that are read for evidence.
 const READ: usize = 256 << 10;
 /// Bytes of evidence.
 const EVIDENCE: usize = 6_000;
@@ -23,19 +23,21 @@ const EVIDENCE: usize = 6_000;
 const NOT_EXECUTABLE: i32 = 126;
 const NOT_FOUND: i32 = 127;
 
-/// The shell that runs checks: `bash`, else `sh`.
-pub(crate) fn shell(path: Option<&std::ffi::OsStr>) -> &'static str {
-    let has_bash = path.is_some_and(|path| {
+/// The shell that runs checks: `bash`, else `sh`, by the `PATH` it is run with.
+pub(crate) fn shell(env: &[(OsString, OsString)]) -> &'static str {
+    let path = env.iter().find(|(name, _)| name == "PATH");
+    let has_bash = path.is_some_and(|(_, path)| {
         std::env::split_paths(path).any(|folder| folder.join("bash").is_file())
     });
     if has_bash { "bash" } else { "sh" }
 }
 
-/// Runs a check as often as it says.
+/// Runs a check as often as it says, each time on what the guard put back.
 pub(crate) async fn run(
     config: &Config,
     check: &Check,
     folder: &Path,
+    guard: &Arc<Guard>,
     stop: &mut watch::Receiver<bool>,
 ) -> Result<CheckResult, Error> {
     let mut passes = 0;
@@ -45,6 +47,7 @@ pub(crate) async fn run(
     let mut shown: Option<CheckResult> = None;
     let repeat = check.repeat;
     while runs < repeat.times {
+        Guard::restore(guard, check).await?;
         let result = once(config, check, folder, stop).await?;
         runs += 1;
         duration += Duration::from_millis(result.duration_ms);
@@ -87,23 +90,25 @@ async fn once(
 ) -> Result<CheckResult, Error> {
     let whole = config.scratch.join("output");
     let env = environment::of_check(check, &config.scratch);
-    let path = env
-        .iter()
-        .find(|(name, _)| name == "PATH")
-        .map(|(_, value)| value.as_os_str());
     let command = Command {
         time: Some(Duration::from_millis(check.timeout_ms)),
         capture: Capture {
-            head: READ / 4,
+            head: 0,
             tail: READ,
             whole: Some(whole.clone()),
             whole_limit: WHOLE,
             merge: true,
         },
         policy: policy(config, folder, false),
-        ..Command::new([shell(path), "-c", &check.run], folder)
+        ..Command::new([shell(&env), "-c", &check.run], folder)
     };
-    let done = process(config, Command { env, ..command }, stop).await?;
+    let done = process(
+        config,
+        gate::Purpose::Check,
+        Command { env, ..command },
+        stop,
+    )
+    .await?;
     let output = match config.artefacts.put_file(&whole).await {
         Ok(id) => Some(id),
         Err(error) => {
@@ -112,16 +117,13 @@ async fn once(
         }
     };
     let finding = meaning(&done.exit);
-    let mut bytes = done.stdout.tail.clone();
-    if done.stdout.total <= u64::try_from(done.stdout.head.len()).unwrap_or(u64::MAX) {
-        bytes.clone_from(&done.stdout.head);
-    }
-    let mut tail = useful_end(&bytes, EVIDENCE);
-    if done.stdout.total > WHOLE {
-        tail.push_str(&format!(
-            "\n[{} bytes of output; the first {WHOLE} are kept]",
-            done.stdout.total
-        ));
+    let mut tail = useful_end(&done.stdout.tail, EVIDENCE);
+    if let Some(note) = done
+        .whole
+        .as_ref()
+        .and_then(|whole| not_whole(whole, done.stdout.total))
+    {
+        tail.push_str(&note);
     }
     Ok(CheckResult {
         name: check.name.clone(),
@@ -133,6 +135,17 @@ async fn once(
         output,
         passes: None,
     })
+}
+
+/// A word about output that is not kept whole.
+fn not_whole(whole: &Whole, total: u64) -> Option<String> {
+    let why = match &whole.error {
+        Some(error) => format!(": {error}"),
+        None => String::new(),
+    };
+    let written = whole.written;
+    (written < total)
+        .then(|| format!("\n[{total} bytes of output; the first {written} are kept{why}]"))
 }
 
 /// The result of a check that could not be tried, because the setup before it failed.
@@ -151,13 +164,15 @@ pub(crate) fn untried(check: &Check, exit: &Exit, tail: &str) -> CheckResult {
     }
 }
 
-/// Runs a process of the verification; a stop ends it and the verification.
+/// Runs a process of the verification; a stop ends it and the verification. Nothing of its tree is
+/// left when this returns.
 pub(crate) async fn process(
     config: &Config,
+    purpose: gate::Purpose,
     command: Command,
     stop: &mut watch::Receiver<bool>,
 ) -> Result<Finished, Error> {
-    let permit = gate::engine(gate::Purpose::Check);
+    let permit = gate::engine(purpose);
     let running = config
         .spawner
         .start(permit, command)
@@ -189,8 +204,8 @@ pub(crate) fn policy(config: &Config, folder: &Path, network: bool) -> Policy {
         network,
         writable: vec![
             folder.to_owned(),
-            config.scratch.join("home"),
-            config.scratch.join("tmp"),
+            scratch::home(&config.scratch),
+            scratch::tmp(&config.scratch),
         ],
         hidden: config.hidden.clone(),
         ..Policy::unconfined()
@@ -238,8 +253,11 @@ mod tests {
             (Exit::Code { code: 126 }, Unknown),
             (Exit::Code { code: 127 }, Unknown),
             (Exit::Code { code: 137 }, Unknown),
+            (Exit::Code { code: 143 }, Unknown),
+            (Exit::Code { code: 130 }, Fail),
             (Exit::Signal { signal: 11 }, Fail),
             (Exit::Signal { signal: 9 }, Unknown),
+            (Exit::Signal { signal: 15 }, Unknown),
             (Exit::TimedOut, Unknown),
             (Exit::Stopped, Unknown),
             (Exit::NotStarted { error: error() }, Unknown),
@@ -248,5 +266,22 @@ mod tests {
         for (exit, want) in table {
             assert_eq!(meaning(&exit), want, "{exit}");
         }
+    }
+
+    #[test]
+    fn output_that_is_not_kept_whole_is_told() {
+        let whole = |written, error: Option<&str>| Whole {
+            written,
+            error: error.map(str::to_owned),
+        };
+        assert_eq!(not_whole(&whole(7, None), 7), None);
+        assert_eq!(
+            not_whole(&whole(5, None), 7).as_deref(),
+            Some("\n[7 bytes of output; the first 5 are kept]")
+        );
+        assert_eq!(
+            not_whole(&whole(0, Some("no space left")), 7).as_deref(),
+            Some("\n[7 bytes of output; the first 0 are kept: no space left]")
+        );
     }
 }

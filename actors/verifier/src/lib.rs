@@ -6,7 +6,10 @@ mod actor;
 mod check;
 mod environment;
 mod evidence;
+mod guard;
 mod judge;
+mod programs;
+mod scratch;
 
 use std::{path::PathBuf, sync::Arc};
 
@@ -51,7 +54,8 @@ pub struct Config {
     pub workspace: Workspace,
     /// What starts processes.
     pub spawner: Spawner,
-    /// A folder of its own, made anew: the checks' `HOME` and `TMPDIR`, and their output on its way.
+    /// A folder of its own, made anew and removed in the end: the checks' `HOME` and `TMPDIR`, and
+    /// their output on its way.
     pub scratch: PathBuf,
     /// Paths no check can reach.
     pub hidden: Vec<PathBuf>,
@@ -82,6 +86,14 @@ pub enum Error {
     Scratch {
         /// The folder.
         folder: PathBuf,
+        /// What the system said.
+        error: String,
+    },
+    /// A check changed a protected file, and that cannot be undone.
+    #[error("cannot put back {path}, which a check changed: {error}")]
+    Restore {
+        /// The file, from the root of the checkout.
+        path: PathBuf,
         /// What the system said.
         error: String,
     },
