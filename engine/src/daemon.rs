@@ -4,7 +4,7 @@
 use std::{path::Path, sync::Arc};
 
 use ractor::Actor;
-use ronde_protocol::{Clock, outcome::Outcome};
+use ronde_protocol::{Clock, Digest, outcome::Outcome};
 use ronde_sandbox::Spawner;
 use ronde_state::{
     home::RunSummary,
@@ -121,15 +121,23 @@ impl Daemon {
         let listener =
             listen(&socket).map_err(|error| failed(&socket.display().to_string(), &error))?;
         let (shutdown, asked) = oneshot::channel();
+        let token =
+            new_token(&home::token(home)).map_err(|error| failed("the home's token", &error))?;
         let health = http::Health {
             pid,
             version: env!("CARGO_PKG_VERSION").to_owned(),
             verb: verb.to_owned(),
         };
-        let server = tokio::spawn(http::serve(listener, handle.clone(), health, async move {
-            // A daemon that is dropped shuts down too.
-            let _asked = asked.await;
-        }));
+        let server = tokio::spawn(http::serve(
+            listener,
+            handle.clone(),
+            health,
+            token,
+            async move {
+                // A daemon that is dropped shuts down too.
+                let _asked = asked.await;
+            },
+        ));
         Ok(Self {
             handle,
             socket,
@@ -154,6 +162,32 @@ impl Daemon {
             Err(error) => tracing::warn!(%error, "the API ended badly"),
         }
     }
+}
+
+/// Writes a new token, for the owner of the home alone to read.
+fn new_token(file: &Path) -> std::io::Result<String> {
+    use std::os::unix::fs::OpenOptionsExt as _;
+    let mut bytes = [0_u8; 32];
+    let mut filled = 0;
+    while filled < bytes.len() {
+        filled +=
+            rustix::rand::getrandom(&mut bytes[filled..], rustix::rand::GetRandomFlags::empty())?;
+    }
+    let token = Digest::of(bytes).to_string();
+    let fresh = file.with_extension("new");
+    match std::fs::remove_file(&fresh) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let mut options = std::fs::OpenOptions::new();
+    let mut open = options
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(&fresh)?;
+    std::io::Write::write_all(&mut open, token.as_bytes())?;
+    std::fs::rename(&fresh, file)?;
+    Ok(token)
 }
 
 /// Binds the socket. The lock of the home is held, so a socket that is there is a dead process's.

@@ -24,6 +24,14 @@ pub(crate) fn socket(home: &Path) -> PathBuf {
     home.join("sock")
 }
 
+/// The file with the token that every request at the socket carries. It is made anew by each owner.
+///
+/// File permissions of the socket keep other users out; the token keeps out what ronde itself starts:
+/// Landlock does not govern who connects to a Unix socket, but nothing in a sandbox can read the home.
+pub(crate) fn token(home: &Path) -> PathBuf {
+    home.join("token")
+}
+
 /// The root folder of the project a loop file belongs to: the nearest folder above it that holds
 /// `.ronde`, else the root of its git checkout, else the folder it lies in.
 pub(crate) fn project_root(file: &Path) -> PathBuf {

@@ -26,10 +26,13 @@ use crate::{
 /// How often a coordinator that broke is begun again.
 const RESTARTS: u32 = 3;
 
+/// Hears whether a run was taken up.
+type Taken = oneshot::Sender<Result<(), String>>;
+
 /// What the supervisor is told.
 pub(crate) enum Message {
     /// Take a run up. The reply comes once its journal says so, or with the reason why not.
-    Take(RunId, Wake, Option<oneshot::Sender<Result<(), String>>>),
+    Take(RunId, Wake, Option<Taken>),
     /// A coordinator has begun, or could not.
     Begun(RunId, Result<ActorRef<RunMessage>, String>),
     /// Let one run rest; the reply comes when nothing of it is alive.
@@ -54,9 +57,9 @@ pub(crate) struct Supervision {
 /// A run that has a coordinator, or is about to.
 struct Entry {
     actor: Option<ActorRef<RunMessage>>,
-    reply: Option<oneshot::Sender<Result<(), String>>>,
+    reply: Option<Taken>,
     /// What is to come once this coordinator is gone.
-    then: VecDeque<(Wake, Option<oneshot::Sender<Result<(), String>>>)>,
+    then: VecDeque<(Wake, Option<Taken>)>,
     /// Whom to tell once it is gone.
     gone: Vec<oneshot::Sender<()>>,
     failures: u32,
@@ -124,13 +127,7 @@ impl Actor for Supervisor {
 }
 
 impl Supervision {
-    fn take(
-        &mut self,
-        myself: &ActorRef<Message>,
-        run: RunId,
-        wake: Wake,
-        reply: Option<oneshot::Sender<Result<(), String>>>,
-    ) {
+    fn take(&mut self, myself: &ActorRef<Message>, run: RunId, wake: Wake, reply: Option<Taken>) {
         if let Some(entry) = self.runs.get_mut(&run) {
             match (&entry.actor, &wake) {
                 (Some(actor), Wake::Stop) => {
@@ -151,7 +148,7 @@ impl Supervision {
         myself: &ActorRef<Message>,
         run: RunId,
         wake: Wake,
-        reply: Option<oneshot::Sender<Result<(), String>>>,
+        reply: Option<Taken>,
         failures: u32,
     ) {
         if self.leaving {
@@ -322,7 +319,7 @@ async fn begin(
     }
 }
 
-fn answer(to: Option<oneshot::Sender<Result<(), String>>>, with: Result<(), String>) {
+fn answer(to: Option<Taken>, with: Result<(), String>) {
     if let Some(to) = to {
         // Nobody waits any more.
         let _dropped = to.send(with);

@@ -457,10 +457,8 @@ impl RunState {
                     _ => return Err(format!("attempt {attempt} cannot follow {}", next - 1)),
                 }
             }
-            Step::Ask { question, .. } => {
-                if *question != self.asked + 1 {
-                    return Err(format!("question {question} cannot follow {}", self.asked));
-                }
+            Step::Ask { question, .. } if *question != self.asked + 1 => {
+                return Err(format!("question {question} cannot follow {}", self.asked));
             }
             _ => {}
         }

@@ -27,10 +27,9 @@ impl Door {
     /// Finds the owner of the home, or becomes it.
     pub(crate) async fn open(verb: &str, leftovers: Leftovers) -> Result<Self, Refusal> {
         let home = home::home().map_err(|error| Refusal::new(RefusalKind::Failed, error))?;
-        let socket = home::socket(&home);
         let mut owner = 0;
         for _ in 0..PATIENCE {
-            if let Some(client) = Client::connect(&socket).await {
+            if let Some(client) = Client::connect(&home).await {
                 return Ok(Self {
                     home,
                     client,
@@ -39,7 +38,7 @@ impl Door {
             }
             match Daemon::start(&home, verb, leftovers).await {
                 Ok(daemon) => {
-                    let client = Client::connect(&socket).await.ok_or_else(|| {
+                    let client = Client::connect(&home).await.ok_or_else(|| {
                         Refusal::new(RefusalKind::Failed, "the own socket does not answer")
                     })?;
                     return Ok(Self {

@@ -95,7 +95,7 @@ pub(crate) async fn logs(args: Args) -> Ending {
         return Ok(ExitCode::SUCCESS);
     }
     let home = home::home().map_err(|error| Refusal::new(RefusalKind::Failed, error))?;
-    let client = Client::connect(&home::socket(&home)).await.ok_or_else(|| {
+    let client = Client::connect(&home).await.ok_or_else(|| {
         Refusal::new(
             RefusalKind::Conflict,
             format!("no process is at work on {run}"),

@@ -19,7 +19,7 @@ pub(crate) struct Args {
 
 pub(crate) async fn status(args: Args) -> Ending {
     let home = home::home().map_err(|error| Refusal::new(RefusalKind::Failed, error))?;
-    let health = match Client::connect(&home::socket(&home)).await {
+    let health = match Client::connect(&home).await {
         Some(client) => Some(client.health().await?),
         None => None,
     };

@@ -10,6 +10,7 @@ use super::{AnswerRequest, Begun, Health, ProjectReply, ProjectRequest, Refused,
 use crate::{
     event::Event,
     handle::{Refusal, RefusalKind},
+    home,
 };
 
 /// How often a process that stands by looks whether the owner lives.
@@ -26,10 +27,12 @@ pub(crate) struct Client {
 pub(crate) struct Gone(pub(crate) String);
 
 impl Client {
-    /// A client of whoever answers at a socket; none where nobody does.
-    pub(crate) async fn connect(socket: &Path) -> Option<Self> {
+    /// A client of the process that owns a home; none where nobody does. Who cannot read the home's
+    /// token is nobody's client: a sandboxed program that knows the socket's path cannot.
+    pub(crate) async fn connect(home: &Path) -> Option<Self> {
+        let token = std::fs::read_to_string(home::token(home)).ok()?;
         let client = Self {
-            net: ronde_net::Client::unix(socket).ok()?,
+            net: ronde_net::Client::unix_as(&home::socket(home), Some(token.trim())).ok()?,
         };
         client.health().await.ok().map(|_| client)
     }

@@ -4,8 +4,9 @@ use std::convert::Infallible;
 
 use axum::{
     Json, Router,
-    extract::{Path, Query, State},
-    http::{HeaderMap, StatusCode},
+    extract::{Path, Query, Request, State},
+    http::{HeaderMap, StatusCode, header},
+    middleware::Next,
     response::{
         IntoResponse, Response, Sse,
         sse::{Event as SseEvent, KeepAlive},
@@ -13,7 +14,7 @@ use axum::{
     routing::{get, post},
 };
 use futures_util::{Stream, StreamExt as _};
-use ronde_protocol::{ItemNumber, RunId, Seq};
+use ronde_protocol::{Digest, ItemNumber, RunId, Seq};
 use serde::Deserialize;
 use tokio::net::UnixListener;
 
@@ -27,6 +28,7 @@ use crate::{
 struct Door {
     handle: Handle,
     health: Health,
+    token: Digest,
 }
 
 /// Answers at a socket until `shutdown` resolves. Streams that are open then are cut.
@@ -37,8 +39,15 @@ pub(crate) async fn serve(
     listener: UnixListener,
     handle: Handle,
     health: Health,
+    token: String,
     shutdown: impl Future<Output = ()> + Send + 'static,
 ) -> std::io::Result<()> {
+    let token = Digest::of(format!("Bearer {token}"));
+    let door = Door {
+        handle,
+        health,
+        token,
+    };
     let router = Router::new()
         .route(
             "/v1/health",
@@ -54,7 +63,8 @@ pub(crate) async fn serve(
         .fallback(async || {
             Refusal::new(RefusalKind::Missing, "there is no such part of the API").into_response()
         })
-        .with_state(Door { handle, health });
+        .with_state(door.clone())
+        .layer(axum::middleware::from_fn_with_state(door, admit));
     let (cut, mut is_cut) = tokio::sync::watch::channel(());
     let serving = axum::serve(listener, router).with_graceful_shutdown(async move {
         shutdown.await;
@@ -65,6 +75,22 @@ pub(crate) async fn serve(
         // The sender is dropped, which is an error here and the signal meant.
         _ = async { let _cut = is_cut.changed().await; tokio::time::sleep(GRACE).await } => Ok(()),
     }
+}
+
+/// Lets in who carries the token. Hashes are compared, so that time tells nothing of it.
+async fn admit(State(door): State<Door>, request: Request, next: Next) -> Response {
+    let carried = request.headers().get(header::AUTHORIZATION);
+    if carried.is_some_and(|carried| Digest::of(carried.as_bytes()) == door.token) {
+        return next.run(request).await;
+    }
+    let body = Refused {
+        kind: RefusalKind::Invalid,
+        message: "a request carries the token of the home".to_owned(),
+        hint: Some(
+            "`authorization: Bearer` and the content of the file `token` in the home".to_owned(),
+        ),
+    };
+    (StatusCode::UNAUTHORIZED, Json(body)).into_response()
 }
 
 /// How long open connections may finish at a shutdown; event streams never end by themselves.

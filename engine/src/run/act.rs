@@ -227,12 +227,18 @@ async fn attempt_step(
         .await
         .map_err(|error| error.to_string())?
         .map_err(|error| format!("cannot make {}: {error}", scratch.display()))?;
-    if let Some(setup) = &run.frozen.definition.workspace.setup
-        && let Err(error) = set_up(run, setup, &folder, &scratch).await
-    {
-        return ended(EndReason::Unstartable {
-            error: format!("setup: {error}"),
-        });
+    if let Some(setup) = &run.frozen.definition.workspace.setup {
+        let set_up = set_up(run, setup, &folder, &scratch);
+        let mut asked = stop.clone();
+        let done = tokio::select! {
+            done = set_up => done,
+            // Dropped, it is stopped with its whole tree.
+            () = super::judge::stopped(&mut asked) => return ended(EndReason::Stopped),
+        };
+        if let Err(error) = done {
+            let error = format!("setup: {error}");
+            return ended(EndReason::Unstartable { error });
+        }
     }
     let files = put_state_files(run, &folder).await?;
     let brief = Brief {
@@ -275,16 +281,16 @@ async fn set_up(
     folder: &std::path::Path,
     scratch: &std::path::Path,
 ) -> Result<(), String> {
+    let tmp = scratch.join("setup");
+    std::fs::create_dir_all(&tmp).map_err(|error| format!("{}: {error}", tmp.display()))?;
+    let own = [("TMPDIR".to_owned(), tmp.display().to_string())];
     let command = Command {
-        env: env_allow(
-            &wiring::base_env(),
-            &[("TMPDIR".to_owned(), scratch.display().to_string())],
-        ),
+        env: env_allow(&wiring::base_env(), &own),
         time: Some(run.frozen.definition.limits.time),
         policy: Policy {
             level: ronde_protocol::access::Level::WorkspaceWrite,
             network: true,
-            writable: vec![folder.to_owned(), scratch.to_owned()],
+            writable: vec![folder.to_owned(), tmp],
             hidden: wiring::hidden(&run.shared.home),
             ..Policy::unconfined()
         },

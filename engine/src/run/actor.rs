@@ -83,6 +83,8 @@ pub(crate) struct Coordination {
     state: RunState,
     work: BTreeMap<Step, Work>,
     deadline: Option<(jiff::Timestamp, Guard)>,
+    /// ronde leaves off, and this hears when nothing of the run is alive.
+    leaving: Option<oneshot::Sender<()>>,
 }
 
 /// A step under way. Dropping it ends the task, and with it the processes it watches over.
@@ -125,6 +127,10 @@ impl Actor for Coordinator {
         match message {
             Message::Ended(step, events) => {
                 this.work.remove(&step);
+                if this.leaving.is_some() {
+                    // What is told to a run at rest is not journaled: the step is done again.
+                    return this.leave(&myself).await;
+                }
                 for event in events {
                     this.append(event).await?;
                 }
@@ -175,14 +181,20 @@ impl Actor for Coordinator {
                 if this.state.outcome().is_none() {
                     this.append(RunEvent::Interrupted).await?;
                 }
-                for (_, work) in std::mem::take(&mut this.work) {
-                    work.task.abort();
-                    let _aborted = work.task.await;
+                this.leaving = Some(reply);
+                this.deadline = None;
+                for (step, work) in &this.work {
+                    match step {
+                        // These end their processes in order, and say when they are gone.
+                        Step::Attempt { .. } | Step::Verify { .. } => {
+                            work.stop.send_replace(true);
+                        }
+                        _ => work.task.abort(),
+                    }
                 }
-                this.rest().await?;
-                let _gone = reply.send(());
-                myself.stop(None);
-                return Ok(());
+                this.work
+                    .retain(|step, _| matches!(step, Step::Attempt { .. } | Step::Verify { .. }));
+                return this.leave(&myself).await;
             }
         }
         this.advance(&myself).await
@@ -221,6 +233,7 @@ impl Coordination {
             state,
             work: BTreeMap::new(),
             deadline: None,
+            leaving: None,
         };
         if wake == Wake::Park {
             if this.state.outcome().is_none() {
@@ -347,6 +360,20 @@ impl Coordination {
             let _gone = to.cast(Message::Deadline);
         });
         self.deadline = Some((at, Guard(task.abort_handle())));
+    }
+
+    /// Rests, once nothing of the run is alive.
+    async fn leave(&mut self, myself: &ActorRef<Message>) -> Result<(), ActorProcessingErr> {
+        if !self.work.is_empty() {
+            return Ok(());
+        }
+        self.rest().await?;
+        if let Some(reply) = self.leaving.take() {
+            // Nobody waits any more.
+            let _gone = reply.send(());
+        }
+        myself.stop(None);
+        Ok(())
     }
 
     /// Tells the home how the run stands, and gives the run up.

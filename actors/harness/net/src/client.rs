@@ -37,6 +37,22 @@ impl Client {
     /// # Errors
     /// [`Error::Socket`] where its path is long and its folder cannot be opened.
     pub fn unix(socket: &Path) -> Result<Self, Error> {
+        Self::unix_as(socket, None)
+    }
+
+    /// The same, with a token that every request carries (`authorization: Bearer`).
+    ///
+    /// # Errors
+    /// As [`Client::unix`], and [`Error::Client`] where the token is no header's value.
+    pub fn unix_as(socket: &Path, token: Option<&str>) -> Result<Self, Error> {
+        let unusable = |reason: String| Error::Client { reason };
+        let mut headers = reqwest::header::HeaderMap::new();
+        if let Some(token) = token {
+            let mut value = reqwest::header::HeaderValue::from_str(&format!("Bearer {token}"))
+                .map_err(|_| unusable("the token is no header's value".to_owned()))?;
+            value.set_sensitive(true);
+            headers.insert(reqwest::header::AUTHORIZATION, value);
+        }
         let (short, folder) = short_socket(socket).map_err(|source| Error::Socket {
             socket: socket.to_owned(),
             source,
@@ -44,13 +60,12 @@ impl Client {
         #[expect(clippy::disallowed_types, reason = "this is the one place for it")]
         let http = reqwest::Client::builder()
             .unix_socket(short)
+            .default_headers(headers)
             .no_proxy()
             .redirect(reqwest::redirect::Policy::none())
             .connect_timeout(CONNECT)
             .build()
-            .map_err(|error| Error::Client {
-                reason: innermost(&error),
-            })?;
+            .map_err(|error| unusable(innermost(&error)))?;
         Ok(Self {
             http,
             _folder: folder.map(Arc::new),
