@@ -26,13 +26,7 @@ pub(crate) fn of_setup(scratch: &Path) -> Vec<(OsString, OsString)> {
 }
 
 fn of(named: &[String], scratch: &Path) -> Vec<(OsString, OsString)> {
-    let mut names: Vec<String> = ALLOWED.map(str::to_owned).to_vec();
-    names.extend(
-        named
-            .iter()
-            .filter(|name| !name.starts_with("GIT_"))
-            .cloned(),
-    );
+    let names = allowed(named);
     let text = |path: PathBuf| path.to_string_lossy().into_owned();
     let mut own = vec![
         ("HOME".to_owned(), text(scratch::home(scratch))),
@@ -49,6 +43,16 @@ fn of(named: &[String], scratch: &Path) -> Vec<(OsString, OsString)> {
         own.extend(there.map(|path| (name.to_owned(), text(path))));
     }
     env_allow(&names, &own)
+}
+
+/// The names of variables that pass as ronde has them.
+fn allowed(named: &[String]) -> Vec<String> {
+    let named = named.iter().filter(|name| !name.starts_with("GIT_"));
+    ALLOWED
+        .map(str::to_owned)
+        .into_iter()
+        .chain(named.cloned())
+        .collect()
 }
 
 /// A hash of the environments of some checks: names and values, but for the folders that are made anew
@@ -102,6 +106,8 @@ mod tests {
             "{all:?}"
         );
         assert!(names(&[canary]).contains(&canary.to_owned()));
+        let named = ["GIT_DIR", "GIT_*", "TOKEN"].map(str::to_owned);
+        assert_eq!(allowed(&named)[ALLOWED.len()..], ["TOKEN"]);
         let home = of_check(&check(&["HOME", "TMPDIR"]), Path::new("/s"));
         assert!(
             home.contains(&("HOME".into(), "/s/home".into())),

@@ -110,6 +110,12 @@ impl Bench {
         verdict(self.config(checks)).await.expect("a verdict")
     }
 
+    /// Neither the checkout nor the folder of the verification is there.
+    fn is_clean(&self) -> bool {
+        let run = self.home().join("runs/r");
+        !run.join("check/verify-1").exists() && !run.join("tmp/verify-1").exists()
+    }
+
     async fn finding(&self, run: &str) -> Finding {
         self.judge(vec![check(run)]).await.finding
     }
@@ -161,17 +167,14 @@ async fn pass_fail_and_unknown() {
         Finding::Unknown,
         "no check is no pass"
     );
-    assert!(
-        !bench.home().join("runs/r/check/verify-1").exists(),
-        "the checkout is gone"
-    );
+    assert!(bench.is_clean());
 }
 
 #[tokio::test]
 async fn a_check_that_hangs_is_unknown_and_leaves_nothing() {
     let bench = Bench::new(&[("a", "1\n")], |_| {}).await;
     let hang = Check {
-        timeout_ms: 300,
+        timeout_ms: 2_000,
         ..check(
             "setsid sh -c 'echo $$ > pid; exec sleep 1000' & while [ ! -s pid ]; do :; done; cat pid; sleep 1000",
         )
@@ -202,7 +205,8 @@ async fn a_stop_kills_the_check() {
     begins.recv().await.expect("it begins");
     handle.stop();
     assert_eq!(handle.verdict().await, Err(Error::Stopped));
-    assert!(!bench.home().join("runs/r/check/verify-1").exists());
+    assert_eq!(handle.verdict().await, Err(Error::Stopped), "it stays so");
+    assert!(bench.is_clean());
 }
 
 #[tokio::test]
@@ -334,4 +338,185 @@ async fn a_panic_is_an_error_and_no_verdict() {
         ..bench.config(vec![check("true")])
     };
     assert!(matches!(verdict(config).await, Err(Error::Broken(_))));
+    assert!(bench.is_clean());
+}
+
+/// Says when nothing of a verification is left: it goes with its config.
+struct Gone {
+    _until: tokio::sync::mpsc::UnboundedSender<()>,
+}
+
+#[async_trait]
+impl Artefacts for Gone {
+    async fn put_file(&self, _: &Path) -> Result<ArtefactId, String> {
+        Err("nothing is kept".to_owned())
+    }
+}
+
+struct Supervisor;
+
+impl ractor::Actor for Supervisor {
+    type Msg = ();
+    type State = ();
+    type Arguments = ();
+
+    async fn pre_start(
+        &self,
+        _: ractor::ActorRef<()>,
+        (): (),
+    ) -> Result<(), ractor::ActorProcessingErr> {
+        Ok(())
+    }
+}
+
+#[tokio::test]
+async fn an_actor_that_is_killed_leaves_nothing() {
+    let bench = Bench::new(&[("a", "1\n")], |_| {}).await;
+    let (supervisor, _) = ractor::Actor::spawn(None, Supervisor, ())
+        .await
+        .expect("an actor");
+    let (began, mut begins) = tokio::sync::mpsc::unbounded_channel();
+    let (gone, mut is_gone) = tokio::sync::mpsc::unbounded_channel();
+    let config = Config {
+        progress: Arc::new(move |_, _| began.send(()).expect("the test listens")),
+        artefacts: Arc::new(Gone { _until: gone }),
+        ..bench.config(vec![check("sleep 1000")])
+    };
+    let mut handle = spawn(config, Some(supervisor.get_cell()))
+        .await
+        .expect("an actor");
+    begins.recv().await.expect("it begins");
+    supervisor.kill();
+    assert!(matches!(handle.verdict().await, Err(Error::Broken(_))));
+    assert_eq!(is_gone.recv().await, None);
+    assert!(bench.is_clean());
+}
+
+#[tokio::test]
+async fn a_handle_that_is_dropped_stops_the_check() {
+    let bench = Bench::new(&[("a", "1\n")], |_| {}).await;
+    let (began, mut begins) = tokio::sync::mpsc::unbounded_channel();
+    let (gone, mut is_gone) = tokio::sync::mpsc::unbounded_channel();
+    let config = Config {
+        progress: Arc::new(move |_, _| began.send(()).expect("the test listens")),
+        artefacts: Arc::new(Gone { _until: gone }),
+        ..bench.config(vec![check("sleep 1000")])
+    };
+    let handle = spawn(config, None).await.expect("an actor");
+    begins.recv().await.expect("it begins");
+    drop(handle);
+    assert_eq!(is_gone.recv().await, None);
+    assert!(bench.is_clean());
+}
+
+#[tokio::test]
+async fn evidence_far_before_the_end_is_found() {
+    let bench = Bench::new(&[("a", "1\n")], |_| {}).await;
+    for lines in [3_000, 7_000] {
+        let run = format!(
+            "echo 'error: the one'; i=0; while [ $i -lt {lines} ]; do echo nothing $i; i=$((i+1)); done; exit 1"
+        );
+        let tail = bench.judge(vec![check(&run)]).await.checks[0].tail.clone();
+        assert!(tail.contains("error: the one\nnothing 0\n"), "{tail}");
+        assert!(tail.ends_with(&format!("nothing {}", lines - 1)), "{tail}");
+        assert!(tail.len() <= 6_000, "{}", tail.len());
+    }
+}
+
+#[tokio::test]
+async fn what_would_run_in_the_place_of_a_program_is_taken_away() {
+    let bench = Bench::new(&[("Makefile", "all:\n\tfalse\n")], |folder| {
+        fs::write(folder.join("GNUmakefile"), "all:\n\ttrue\n").expect("a file");
+    })
+    .await;
+    let verdict = bench
+        .judge(vec![check("make --version; test ! -e GNUmakefile")])
+        .await;
+    assert_eq!(verdict.protected, ["GNUmakefile"]);
+    assert_eq!(verdict.checks[0].finding, Finding::Pass);
+    assert_eq!(verdict.finding, Finding::Fail);
+}
+
+#[tokio::test]
+async fn a_check_cannot_change_what_a_later_one_goes_by() {
+    let base = [("check.sh", "exit 1\n"), ("tests/t", "exit 1\n")];
+    let bench = Bench::new(&base, |_| {}).await;
+    let cheat =
+        "echo exit 0 > check.sh; echo exit 0 > tests/t; echo exit 0 > GNUmakefile; touch seen";
+    let checks = |runs: &[&str]| -> Vec<Check> { runs.iter().map(|run| check(run)).collect() };
+    let findings = |verdict: &Verdict| -> Vec<Finding> {
+        verdict.checks.iter().map(|check| check.finding).collect()
+    };
+    let runs = [cheat, "test -e seen", "sh ./check.sh", "sh tests/t"];
+    let verdict_of = bench.judge(checks(&runs)).await;
+    use Finding::{Fail, Pass};
+    assert_eq!(findings(&verdict_of), [Pass, Pass, Fail, Fail]);
+    assert!(
+        verdict_of.protected.is_empty(),
+        "the worker changed nothing"
+    );
+    let mut config = bench.config(checks(&["sh tests/t"]));
+    config.request.setup = Some(cheat.to_owned());
+    assert_eq!(findings(&verdict(config).await.expect("a verdict")), [Fail]);
+    // The repeats of one check, too.
+    let again = Check {
+        repeat: Repeat { times: 2, pass: 1 },
+        ..check("sh tests/t || { echo exit 0 > tests/t; exit 1; }")
+    };
+    assert_eq!(findings(&bench.judge(vec![again]).await), [Fail]);
+}
+
+#[tokio::test]
+async fn what_is_kept_of_a_verification_is_out_of_its_checks_reach() {
+    let base = [("tests/t", "exit 1\n")];
+    let bench = Bench::new(&base, |_| {}).await;
+    let copy = bench.home().join("runs/r/tmp/verify-1/protected/0");
+    let copy = copy.display();
+    let verdict = bench
+        .judge(vec![
+            check(&format!("cat {copy}")),
+            check(&format!("echo exit 0 > {copy}")),
+            check("sh tests/t"),
+        ])
+        .await;
+    let findings: Vec<Finding> = verdict.checks.iter().map(|check| check.finding).collect();
+    assert_eq!(findings, [Finding::Fail; 3]);
+}
+
+#[tokio::test]
+async fn nothing_a_check_started_meets_the_next_one() {
+    let bench = Bench::new(&[("a", "1\n")], |_| {}).await;
+    let daemon = "setsid sh -c 'echo $$ > pid; exec sleep 1000' > /dev/null 2>&1 & while [ ! -s pid ]; do :; done";
+    let verdict = bench
+        .judge(vec![
+            check(daemon),
+            check("cat pid && test ! -e /proc/$(cat pid)"),
+        ])
+        .await;
+    assert_eq!(verdict.finding, Finding::Pass, "{:?}", verdict.checks);
+}
+
+#[tokio::test]
+async fn a_panic_hurts_no_other_verification() {
+    let bench = Bench::new(&[("a", "1\n")], |_| {}).await;
+    let other = Bench::new(&[("a", "1\n")], |_| {}).await;
+    let broken = Config {
+        progress: Arc::new(|_, _| panic!("a broken screen")),
+        ..bench.config(vec![check("true")])
+    };
+    let (broken, other) = tokio::join!(verdict(broken), other.judge(vec![check("true")]));
+    assert!(matches!(broken, Err(Error::Broken(_))));
+    assert_eq!(other.finding, Finding::Pass);
+}
+
+#[tokio::test]
+async fn the_network_is_for_the_setup_alone() {
+    let bench = Bench::new(&[("a", "1\n")], |_| {}).await;
+    let server = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let port = server.local_addr().expect("an address").port();
+    let connect = format!("exec 3<>/dev/tcp/127.0.0.1/{port}");
+    let mut config = bench.config(vec![check(&connect)]);
+    config.request.setup = Some(connect);
+    let verdict = verdict(config).await.expect("a verdict");
+    assert_eq!(verdict.checks[0].finding, Finding::Fail, "{verdict:?}");
 }
