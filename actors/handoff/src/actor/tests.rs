@@ -303,6 +303,13 @@ async fn the_first_answer_stands() {
         already.to_string(),
         "item 1 was answered before: \"go on\", 2026-12-01 00:05:00 UTC"
     );
+    let already = answer(1, Answer::Approve)
+        .await
+        .expect_err("it is answered");
+    assert!(
+        matches!(already, AnswerError::AlreadyAnswered { number: 1, .. }),
+        "{already:?}"
+    );
     // Between the look and the answer somebody else answers.
     *bench.inbox.faster.lock().expect("no panic under the lock") = Some(Answer::Close);
     let faster = answer(2, text()).await;

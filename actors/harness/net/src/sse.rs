@@ -137,7 +137,7 @@ mod tests {
 
     #[test]
     fn as_the_standard_says() {
-        let table: [(&str, Vec<Sse>); 20] = [
+        let table: [(&str, Vec<Sse>); 21] = [
             ("", vec![]),
             ("data: a\n\n", vec![event("", "", "a")]),
             ("data: a\r\n\r\n", vec![event("", "", "a")]),
@@ -173,6 +173,7 @@ mod tests {
             ),
             ("\u{feff}data: a\n\n", vec![event("", "", "a")]),
             ("\u{feff}\u{feff}data: a\n\n", vec![]),
+            ("data: a\n\u{feff}data: b\n\n", vec![event("", "", "a")]),
             ("data: \u{feff}é\n\n", vec![event("", "", "\u{feff}é")]),
         ];
         for (text, want) in table {

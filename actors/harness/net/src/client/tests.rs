@@ -13,6 +13,7 @@ use futures_util::StreamExt as _;
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::UnixListener,
+    time::Instant,
 };
 
 use super::*;
@@ -344,16 +345,22 @@ async fn each_wait_has_its_end() {
     // Connections are taken by the system; nobody answers.
     let _listener = UnixListener::bind(&socket).expect("a listener");
     let client = client(&socket);
+    let began = Instant::now();
     let asked = client.get_json::<u8>("/a").await.expect_err("no answer");
     assert_eq!(asked.to_string(), "no answer to /a within 30 s");
+    assert_eq!(began.elapsed().as_secs(), 30);
+    let began = Instant::now();
     let asked = client
         .post_json::<u8>("/a", &1)
         .await
         .expect_err("no answer");
     assert_eq!(asked.to_string(), "no answer to /a within 300 s");
+    assert_eq!(began.elapsed().as_secs(), 300);
+    let began = Instant::now();
     let asked = all(&client, "/a", None)
         .await
         .remove(0)
         .expect_err("no answer");
     assert_eq!(asked.to_string(), "no answer to /a within 30 s");
+    assert_eq!(began.elapsed().as_secs(), 30);
 }
