@@ -62,9 +62,6 @@ pub(crate) trait Shelf: Send + Sync + 'static {
         check: &dyn Fn() -> Result<()>,
     ) -> Result<()>;
 
-    /// Waits until no append to this run is under way that was checked before.
-    fn settle_run(&self, run: &RunId);
-
     /// Nobody here writes to this run for now.
     fn close_run(&self, run: &RunId);
 
@@ -263,13 +260,8 @@ impl<B: Backend> Store for B {
             until,
         };
         let epoch = expect!(ask(self, op), Reply::Leased(epoch) => epoch)?;
-        // An append of the owner before may be on its way to the disk: the new one reads after it.
-        let (shelf, waited) = (self.shelf(), run.clone());
-        blocking(move || {
-            shelf.settle_run(&waited);
-            Ok(())
-        })
-        .await?;
+        // An append of the owner before may be on its way to the disk. It holds the run until it is
+        // there, and whoever reads or appends under the new lease waits for it.
         Ok(Lease {
             run: run.clone(),
             epoch,

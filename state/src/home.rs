@@ -1,5 +1,5 @@
 //! The state of a home: a pure fold over its journal. It says what happened and answers questions; what
-//! is to happen next is decided in [`crate::decide`] and by the engine.
+//! is to happen next is decided in `decide.rs` and by the engine.
 
 use std::{
     collections::{BTreeMap, BTreeSet},

@@ -346,10 +346,6 @@ impl Shelf for LocalShelf {
         self.runs.append(run, record, check)
     }
 
-    fn settle_run(&self, run: &RunId) {
-        self.runs.settle(run);
-    }
-
     fn close_run(&self, run: &RunId) {
         self.runs.close(run);
     }

@@ -89,13 +89,6 @@ impl RunFiles {
         Ok(())
     }
 
-    /// Waits until the append under way, if there is one, has ended.
-    pub(crate) fn settle(&self, run: &RunId) {
-        if let Ok(file) = self.file(run) {
-            drop(lock(&file.open));
-        }
-    }
-
     /// Closes the file of a run that nobody here writes to for now.
     pub(crate) fn close(&self, run: &RunId) {
         if let Ok(file) = self.file(run) {

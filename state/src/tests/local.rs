@@ -512,6 +512,25 @@ async fn a_home_in_many_segments() {
     assert_eq!(open().unwrap().home().seq(), live.seq() + 1);
 }
 
+/// A journal that was put back from an older copy is the truth all the same.
+#[tokio::test]
+async fn a_snapshot_ahead_of_the_journal_is_passed_over() {
+    let dir = tempfile::tempdir().unwrap();
+    let disk = Arc::new(crate::disk::RealDisk);
+    let open = || LocalStore::open_on(disk.clone(), dir.path(), 1, clock(), 1).unwrap();
+    let store = open();
+    store.timer_at("t", at(1)).await.unwrap();
+    let live = store.home();
+    store.timer_at("u", at(1)).await.unwrap();
+    drop(store);
+    fs::remove_file(dir.path().join("home/journal/000000000003.jsonl")).unwrap();
+    fs::remove_file(dir.path().join("home/journal/000000000004.jsonl")).unwrap();
+    assert_eq!(*LocalReader::open(dir.path()).unwrap().home(), *live);
+    let store = open();
+    assert_eq!(store.home().seq(), live.seq() + 1);
+    assert_eq!(store.home().timer("u"), None);
+}
+
 fn damage_byte(path: &Path) {
     let mut bytes = fs::read(path).unwrap();
     let middle = bytes.len() / 2;
