@@ -16,7 +16,7 @@ use ronde_trigger::actor as trigger;
 use ronde_workspace::Git;
 use tokio::{
     net::UnixListener,
-    sync::{broadcast, oneshot},
+    sync::{broadcast, oneshot, watch},
     task::JoinHandle,
 };
 
@@ -100,6 +100,7 @@ impl Daemon {
             clock: Arc::clone(&clock),
             home: home.to_owned(),
             live,
+            fatal: watch::Sender::new(None),
             budget,
             handoff,
         });
@@ -144,6 +145,15 @@ impl Daemon {
             shutdown,
             server,
         })
+    }
+
+    /// Resolves when this process is of no use any more, with the reason.
+    pub(crate) async fn fatal(&self) -> String {
+        let mut fatal = self.handle.shared().fatal.subscribe();
+        match fatal.wait_for(Option::is_some).await {
+            Ok(reason) => reason.clone().unwrap_or_default(),
+            Err(_) => "the daemon is gone".to_owned(),
+        }
     }
 
     /// Lets every run rest, and gives the home up.

@@ -21,7 +21,7 @@ use ronde_state::{
     store::{Fired, Store},
 };
 use ronde_workspace::Git;
-use tokio::sync::{broadcast, oneshot};
+use tokio::sync::{broadcast, oneshot, watch};
 
 use crate::{
     event::{Event, What, project},
@@ -44,6 +44,8 @@ pub(crate) struct Shared {
     pub(crate) home: PathBuf,
     /// Short-lived news for whoever listens.
     pub(crate) live: broadcast::Sender<Event>,
+    /// Why this process is of no use any more, once it is: what is durable cannot be written.
+    pub(crate) fatal: watch::Sender<Option<String>>,
     /// Pays for model calls.
     pub(crate) budget: ronde_budget::Handle,
     /// Asks people.
@@ -348,7 +350,7 @@ impl Handle {
                 .and_then(|record| fold(&mut state, &record).map(|state| project(state, &record)))
             {
                 Ok(events) => events,
-                Err(reason) => vec![unreadable(&run, reason)],
+                Err(reason) => vec![unreadable(&run, Outcome::Failed, reason)],
             };
             stream::iter(
                 events
@@ -402,10 +404,10 @@ fn fold<'a>(
         .ok_or_else(|| "a run without a beginning".to_owned())
 }
 
-/// The last line of a run whose journal cannot be read.
-fn unreadable(run: &RunId, reason: String) -> Event {
+/// The last line of a run whose journal cannot say it.
+pub(crate) fn unreadable(run: &RunId, outcome: Outcome, reason: String) -> Event {
     let what = What::RunEnded {
-        outcome: Outcome::Failed,
+        outcome,
         changed: false,
         reason,
         r#loop: String::new(),

@@ -16,7 +16,7 @@ use ronde_state::event::HomeEvent;
 use tokio::sync::oneshot;
 
 use crate::{
-    handle::Shared,
+    handle::{Shared, unreadable},
     run::{
         act::Run,
         actor::{Coordinator, Message as RunMessage, Start, Wake},
@@ -203,7 +203,7 @@ impl Supervision {
                         let _dropped = gone.send(());
                     }
                 }
-                self.bury(&run, &error).await;
+                self.bury(&run, Outcome::Failed, &error).await;
             }
         }
     }
@@ -254,11 +254,9 @@ impl Supervision {
                 }
                 return;
             }
-            self.bury(
-                &run,
-                &format!("its coordinator broke {failures} times: {error}"),
-            )
-            .await;
+            // Its journal says how far it came: nothing is lost, and `continue` tries again.
+            let reason = format!("ronde could not go on: {error}");
+            self.bury(&run, Outcome::Interrupted, &reason).await;
         }
         if let Some((wake, reply)) = entry.then.pop_front() {
             self.begin(myself, run.clone(), wake, reply, 0);
@@ -268,27 +266,34 @@ impl Supervision {
         }
     }
 
-    /// Puts on record that a run cannot go on, where its own journal cannot say it.
-    async fn bury(&self, run: &RunId, error: &str) {
-        let known = self
-            .shared
-            .store
-            .home()
-            .run(run)
-            .is_some_and(|run| run.outcome.is_none());
-        if !known {
+    /// Puts on record that a run cannot go on, where its own journal cannot say it, and tells whoever
+    /// looks on. Where not even that can be written, this process is of no use any more.
+    async fn bury(&self, run: &RunId, outcome: Outcome, reason: &str) {
+        let home = self.shared.store.home();
+        let Some(known) = home.run(run) else { return };
+        if known.outcome.is_some_and(Outcome::is_end) {
             return;
         }
         let rested = HomeEvent::RunRested {
             run: run.clone(),
-            outcome: Outcome::Failed,
+            outcome,
             changed: false,
-            reason: error.to_owned(),
-            branch: None,
+            reason: reason.to_owned(),
+            branch: known.branch.clone(),
             item: None,
         };
-        if let Err(error) = self.shared.store.record(vec![rested]).await {
-            tracing::error!(%run, %error, "the end of the run could not be recorded");
+        let written = match known.outcome == Some(outcome) {
+            true => Ok(()),
+            false => self.shared.store.record(vec![rested]).await.map(drop),
+        };
+        // Nobody looks on.
+        let _unseen = self
+            .shared
+            .live
+            .send(unreadable(run, outcome, reason.to_owned()));
+        if let Err(error) = written {
+            tracing::error!(%run, %error, "how the run stands could not be recorded");
+            self.shared.fatal.send_replace(Some(error.to_string()));
         }
     }
 

@@ -56,7 +56,7 @@ pub(crate) async fn serve(args: Args) -> Ending {
             door.leave(false).await;
             return Err(refusal);
         }
-        if door.own.is_none() {
+        let Some(daemon) = &door.own else {
             // It goes on there; when that process leaves, this one takes the home over.
             anstream::println!(
                 "another process owns {} and serves them; standing by",
@@ -67,10 +67,18 @@ pub(crate) async fn serve(args: Args) -> Ending {
                 _ = leave.recv() => return Ok(ExitCode::SUCCESS),
                 _ = terminate.recv() => return Ok(ExitCode::SUCCESS),
             }
-        }
-        tokio::select! {
-            _ = leave.recv() => {}
-            _ = terminate.recv() => {}
+        };
+        let broken = tokio::select! {
+            _ = leave.recv() => None,
+            _ = terminate.recv() => None,
+            reason = daemon.fatal() => Some(reason),
+        };
+        if let Some(reason) = broken {
+            // Nothing more can be written down, so nothing more may be done.
+            return Err(
+                Refusal::new(RefusalKind::Failed, format!("cannot go on: {reason}"))
+                    .hint("nothing is lost: make room, or mend the disk, and start it again"),
+            );
         }
         anstream::println!("leaving off; runs at work rest until the next `ronde serve`");
         tokio::select! {

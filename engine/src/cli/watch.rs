@@ -47,7 +47,10 @@ pub(crate) async fn watch(
                     if let What::RunEnded { outcome, .. } = event.what {
                         screen.clear();
                         if !look.json {
-                            anstream::print!("{}", report::of_run(home, run)?);
+                            match report::of_run(home, run) {
+                                Ok(report) => anstream::print!("{report}"),
+                                Err(refusal) => anstream::eprintln!("no report: {refusal}"),
+                            }
                             if outcome == Outcome::Interrupted {
                                 anstream::println!("Go on with `ronde continue {run}`.");
                             }

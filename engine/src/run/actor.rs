@@ -239,7 +239,7 @@ impl Coordination {
             if this.state.outcome().is_none() {
                 this.append(RunEvent::Interrupted).await?;
             }
-        } else if begun && this.state.ended.is_none() {
+        } else if begun && this.goes_on(&wake) {
             // Calls of a process that is gone are paid in full: nobody knows what they used.
             this.run.store.settle_lost(&this.run.id).await?;
             let reason = match &wake {
@@ -263,6 +263,21 @@ impl Coordination {
                 .await?;
         }
         Ok(this)
+    }
+
+    /// Whether there is something to wake for: not for a run that has ended, and not for one that waits
+    /// for an answer this is not.
+    fn goes_on(&self, wake: &Wake) -> bool {
+        let waits_on = self
+            .state
+            .waiting
+            .as_ref()
+            .is_some_and(|waiting| match wake {
+                Wake::Answer(item, _) => *item != waiting.item,
+                Wake::Stop => false,
+                Wake::Recover | Wake::Continue | Wake::Park => true,
+            });
+        self.state.ended.is_none() && !waits_on
     }
 
     /// Writes one event, then folds it in. Nothing that follows from it happens before.
@@ -381,7 +396,16 @@ impl Coordination {
         let Some(rested) = rested(&self.state) else {
             return Ok(());
         };
-        self.run.store.record(vec![rested]).await?;
+        // A run that is looked at after its end has told the home before.
+        let known = self
+            .run
+            .store
+            .home()
+            .run(&self.run.id)
+            .and_then(|run| run.outcome);
+        if known != self.state.outcome() {
+            self.run.store.record(vec![rested]).await?;
+        }
         self.run.store.release(&self.lease).await?;
         if self.state.ended.is_some() {
             self.run.clean().await;
