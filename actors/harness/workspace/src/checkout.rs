@@ -132,10 +132,7 @@ impl Workspace {
         self.git
             .ok(Call::new(&dir, ["read-tree", tree.as_str()]).index(index))
             .await?;
-        let mut undone: Vec<&Change> = restored.iter().map(|&at| &differences[at]).collect();
-        // Removals first: a folder may be where a file is to come back.
-        undone.sort_by_key(|change| change.before.is_some());
-        let entries = undone.iter().map(|change| change.undo());
+        let entries = restored.iter().map(|&at| differences[at].undo());
         set_entries(&self.git, &dir, index, base.tree.as_str().len(), entries).await?;
         let judged = self.write_tree(index).await?;
         files::remove(index)?;

@@ -1,7 +1,7 @@
 //! Puts a result into a repository: its objects, and one new ref. Nothing else there changes, and
 //! nothing of that repository's configuration runs.
 
-use std::{ffi::OsString, fs, path::Path};
+use std::{fs, path::Path};
 
 use ronde_protocol::{CommitId, Timestamp, TreeId};
 
@@ -150,10 +150,7 @@ fn install(from: &Path, objects: &Path) -> Result<(), Error> {
             continue;
         }
         // A name that `git gc` cleans up, should we be killed.
-        let new = files::unused(&to);
-        let mut unique = OsString::from("tmp_ronde_");
-        unique.push(new.file_name().unwrap_or_default());
-        let new = to.join(unique);
+        let new = files::unused_named(&to, "tmp_ronde_");
         let put = (|| {
             fs::copy(from.join(&name), &new)?;
             files::sync_folder(&new)?;

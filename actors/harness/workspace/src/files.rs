@@ -20,11 +20,22 @@ pub(crate) async fn blocking<T: Send + 'static>(
     }
 }
 
-/// A path below `folder` that nothing has used yet, in this process or another.
+/// A path below `folder` at which there is nothing. A process id alone would not do: in a container
+/// it is the same after each restart, and what was left half made is still there.
 pub(crate) fn unused(folder: &Path) -> PathBuf {
+    unused_named(folder, "")
+}
+
+/// The same, with a name that begins so.
+pub(crate) fn unused_named(folder: &Path, prefix: &str) -> PathBuf {
     static COUNT: AtomicU64 = AtomicU64::new(0);
-    let count = COUNT.fetch_add(1, Ordering::Relaxed);
-    folder.join(format!("{}-{count}", std::process::id()))
+    loop {
+        let count = COUNT.fetch_add(1, Ordering::Relaxed);
+        let path = folder.join(format!("{prefix}{}-{count}", std::process::id()));
+        if fs::symlink_metadata(&path).is_err() {
+            return path;
+        }
+    }
 }
 
 /// Makes a folder and those above it.
@@ -49,7 +60,7 @@ pub(crate) fn read(path: &Path) -> Result<Option<Vec<u8>>, Error> {
 /// Writes a file so that a reader, also after a power cut, sees the old one or the new one.
 pub(crate) fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), Error> {
     let folder = path.parent().unwrap_or(Path::new("/"));
-    let new = unused(folder).with_extension("new");
+    let new = unused_named(folder, "new-");
     let written = (|| {
         let mut file = fs::File::create(&new)?;
         file.write_all(bytes)?;
@@ -191,6 +202,23 @@ mod tests {
     use std::time::{Duration, SystemTime};
 
     use super::*;
+
+    #[test]
+    fn what_a_process_of_the_same_id_left_is_not_used() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let first = unused(folder.path());
+        let name = first
+            .file_name()
+            .expect("named")
+            .to_string_lossy()
+            .into_owned();
+        let (id, count) = name.split_once('-').expect("two parts");
+        let count: u64 = count.parse().expect("a number");
+        for count in count..count + 100 {
+            fs::create_dir(folder.path().join(format!("{id}-{count}"))).expect("made");
+        }
+        assert!(!unused(folder.path()).exists());
+    }
 
     #[test]
     fn a_copy_does_not_look_younger() {

@@ -31,10 +31,11 @@
 //! | [`Workspace::snapshot`] | `ls-files`, `write-tree` |
 //! | [`Workspace::checkout`] | `read-tree` |
 //!
-//! A change costs three more in a snapshot (`update-index`, `diff-tree`, and on the next reset to it
-//! `read-tree`), three more in a checkout (`diff-tree`, `commit-tree`, `pack-objects`; three again
-//! where something has to be restored), and [`Workspace::deliver`] four (`commit-tree`, `cat-file`,
-//! `pack-objects`, `update-ref`). A fetch costs three to five, a seed four to six.
+//! A change costs two more in a snapshot (`update-index`, `diff-tree`), one more in a reset to it
+//! (`read-tree`), and three more in a checkout (`diff-tree`, `commit-tree`, `pack-objects`; three again
+//! where something has to be restored). [`Workspace::deliver`] needs four (`commit-tree`, `cat-file`,
+//! `pack-objects`, `update-ref`), [`Workspace::programs`] one (`ls-tree`), a fetch three to six, a seed
+//! five to eight.
 
 mod checkout;
 mod deliver;

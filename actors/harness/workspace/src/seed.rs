@@ -87,7 +87,7 @@ async fn grow(
     tmp: &Path,
     named: &Path,
 ) -> Result<(), Error> {
-    let index = files::unused(tmp).with_extension("index");
+    let index = files::unused_named(tmp, "index-");
     let scan = Scan {
         dir: repo,
         folder,

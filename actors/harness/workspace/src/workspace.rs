@@ -358,7 +358,7 @@ impl Workspace {
             return Err(Error::NoWork { folder });
         }
         let kept = self.index(worker);
-        let index = files::unused(&self.tmp()).with_extension("index");
+        let index = files::unused_named(&self.tmp(), "index-");
         let known = fs::symlink_metadata(&kept).is_ok();
         if known {
             files::copy_with_time(&kept, &index)?;
@@ -615,7 +615,11 @@ pub(crate) fn replace(place: &Path, new: &Path, old: &Path) -> Result<(), Error>
         files::make(parent)?;
     }
     if fs::symlink_metadata(place).is_ok() {
-        files::rename(place, old)?;
+        // A folder that was made read-only can only be moved by a superuser.
+        if files::rename(place, old).is_err() {
+            files::mend(place);
+            files::rename(place, old)?;
+        }
     }
     files::rename(new, place)
 }

@@ -83,8 +83,14 @@ async fn what_a_worker_did_is_in_the_tree() {
         assert!(listed.contains(&entry.to_owned()), "{entry} in {listed:?}");
     }
     // Again: the same. And a second worker, and a reset to it, hold the same.
+    let before = place.git.commands();
     let again = workspace.snapshot(&main_worker(), &base).await.unwrap();
     assert_eq!(again, snapshot);
+    assert_eq!(
+        place.git.commands() - before,
+        3,
+        "what is known is not read again"
+    );
     let two = WorkerName::new("two");
     let other = workspace.reset(&two, &snapshot.tree, &base).await.unwrap();
     let mut want = files(&folder);
@@ -196,19 +202,30 @@ async fn files_become_folders_and_links_and_back() {
     let two = WorkerName::new("two");
     let other = workspace.reset(&two, &snapshot.tree, &base).await.unwrap();
     assert_eq!(files(&other), files(&folder));
-    // A link that is ignored, in the place of a folder that is not.
-    workspace
-        .reset(&main_worker(), &base.tree, &base)
-        .await
-        .unwrap();
-    fs::rename(folder.join("src/deep"), folder.join("elsewhere")).unwrap();
-    fs::write(folder.join("elsewhere/b.txt"), "changed\n").unwrap();
+}
+
+#[tokio::test]
+async fn an_ignored_link_in_the_place_of_a_folder_uncovers_nothing() {
+    let place = Place::new();
+    let repo = place.repo().await;
+    fs::create_dir(repo.join("src/gen")).unwrap();
+    fs::write(repo.join("src/gen/x"), "x\n").unwrap();
+    git(&repo, &["add", "-f", "src/gen/x"]).await;
+    commit(&repo, "tracked though ignored").await;
+    let (workspace, base, folder) = place.ready(&repo).await;
+    fs::rename(folder.join("src/gen"), folder.join("elsewhere")).unwrap();
+    fs::write(folder.join("elsewhere/x"), "changed\n").unwrap();
     symlink("../elsewhere", folder.join("src/gen")).unwrap();
-    symlink("../elsewhere", folder.join("src/deep")).unwrap();
     let snapshot = workspace.snapshot(&main_worker(), &base).await.unwrap();
-    assert_eq!(
-        snapshot.changed,
-        ["elsewhere/b.txt", "src/deep", "src/deep/b.txt"]
+    assert_eq!(snapshot.changed, ["elsewhere/x", "src/gen/x"]);
+    let listed = tree(
+        &place.root.join("home/runs/one/git"),
+        snapshot.tree.as_str(),
+    )
+    .await;
+    assert!(
+        !listed.iter().any(|entry| entry.contains("src/gen")),
+        "{listed:?}"
     );
 }
 
@@ -290,11 +307,15 @@ async fn what_cannot_be_read_is_made_readable() {
     assert_eq!(snapshot.changed, ["src/a.txt"]);
     // Folders made read-only, as Go's module cache is, do not stop a reset either.
     fs::set_permissions(folder.join("src"), fs::Permissions::from_mode(0o500)).unwrap();
+    fs::set_permissions(&folder, fs::Permissions::from_mode(0o500)).unwrap();
     workspace
         .reset(&main_worker(), &base.tree, &base)
         .await
         .unwrap();
     assert_eq!(files(&folder), files(&repo));
+    fs::set_permissions(&folder, fs::Permissions::from_mode(0o000)).unwrap();
+    let snapshot = workspace.snapshot(&main_worker(), &base).await.unwrap();
+    assert_eq!(snapshot.tree, base.tree);
 }
 
 #[tokio::test]
