@@ -24,7 +24,7 @@ use crate::{
     clock::WallClock,
     handle::{Handle, Refusal, RefusalKind, Shared},
     home, http,
-    ports::{HomeInbox, Messenger},
+    ports::{self, HomeInbox, Messenger},
     project::Firings,
     run::actor::{Wake, rested},
     supervisor::Supervisor,
@@ -117,6 +117,7 @@ impl Daemon {
         let handle = Handle::new(shared, supervisor, clockwork);
         firings.open(handle.clone());
         messenger.open(handle.clone());
+        ports::tell_again(&handle).await.map_err(Refusal::from)?;
         recover(&handle, leftovers).await?;
         let socket = home::socket(home);
         let listener =

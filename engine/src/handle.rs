@@ -304,7 +304,10 @@ impl Handle {
             .handoff
             .answer(number, answer.clone())
             .await
-            .map_err(|error| Refusal::new(RefusalKind::Conflict, error.to_string()))?;
+            .map_err(|error| Refusal {
+                hint: error.hint().map(str::to_owned),
+                ..Refusal::new(RefusalKind::Conflict, error.to_string())
+            })?;
         if !entry.item.blocks {
             return Ok((run, None));
         }

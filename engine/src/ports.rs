@@ -120,6 +120,37 @@ impl Outside for Messenger {
     }
 }
 
+/// Sends again what a dead process was about to send: nobody saw whether it was, and a person who hears
+/// of an item twice is better off than one who never does.
+pub(crate) async fn tell_again(handle: &Handle) -> Result<(), ronde_state::store::Error> {
+    let store = &handle.shared().store;
+    let home = store.home();
+    for (number, channel) in home.notifying() {
+        let lost = "nobody saw whether it was sent".to_owned();
+        let (name, error) = (channel.to_owned(), Some(lost));
+        store
+            .record(vec![HomeEvent::NotifyEnded {
+                number,
+                channel: name,
+                error,
+            }])
+            .await?;
+        let open = home
+            .inbox()
+            .get(number)
+            .filter(|entry| entry.answer.is_none());
+        if let Some(entry) = open.cloned() {
+            let (handle, channel) = (handle.clone(), channel.to_owned());
+            tokio::spawn(async move {
+                if let Err(error) = notify(&handle, &entry, &channel).await {
+                    tracing::error!(item = entry.number, %channel, %error, "nobody was told");
+                }
+            });
+        }
+    }
+    Ok(())
+}
+
 /// Runs a notification command with the item as JSON on its stdin: journaled before and after, so that
 /// nobody is told twice by a restart.
 async fn notify(handle: &Handle, entry: &Entry, channel: &str) -> Result<(), String> {
@@ -127,6 +158,9 @@ async fn notify(handle: &Handle, entry: &Entry, channel: &str) -> Result<(), Str
     let store = &shared.store;
     let text = |error: ronde_state::store::Error| error.to_string();
     let home = store.home();
+    if home.told(entry.number, channel) {
+        return Ok(());
+    }
     let run = home.run(&entry.item.run).ok_or("the run is not known")?;
     let definition = store.get_artefact(&run.definition).await.map_err(text)?;
     let frozen = Frozen::load(&definition).map_err(|error| error.to_string())?;

@@ -49,6 +49,7 @@ pub struct Home {
     ledger: Arc<Ledger>,
     inbox: Arc<Inbox>,
     notifying: Arc<BTreeSet<(ItemNumber, String)>>,
+    told: Arc<BTreeSet<(ItemNumber, String)>>,
     leases: Arc<Leases>,
     timers: Arc<BTreeMap<String, Timestamp>>,
     queues: Arc<Queues>,
@@ -249,6 +250,11 @@ impl Home {
             .map(|(number, channel)| (*number, channel.as_str()))
     }
 
+    /// Whether a notification about an item was sent.
+    pub fn told(&self, number: ItemNumber, channel: &str) -> bool {
+        self.told.contains(&(number, channel.to_owned()))
+    }
+
     /// Whether a call's run, where it is known, has not ended.
     pub(crate) fn may_pay(&self, call: &CallId) -> Result<(), String> {
         let run = ledger::run_of(call);
@@ -376,10 +382,14 @@ impl Home {
             HomeEvent::NotifyEnded {
                 number,
                 channel,
-                error: _,
+                error,
             } => {
-                if !Arc::make_mut(&mut self.notifying).remove(&(*number, channel.clone())) {
+                let key = (*number, channel.clone());
+                if !Arc::make_mut(&mut self.notifying).remove(&key) {
                     return Err(format!("item {number} is not being told to {channel}"));
+                }
+                if error.is_none() {
+                    Arc::make_mut(&mut self.told).insert(key);
                 }
             }
             HomeEvent::LeaseTaken {
@@ -531,6 +541,8 @@ pub(crate) struct Image {
     ledger: Ledger,
     inbox: Inbox,
     notifying: BTreeSet<(ItemNumber, String)>,
+    #[serde(default)]
+    told: BTreeSet<(ItemNumber, String)>,
     leases: Leases,
     #[serde(with = "pairs")]
     timers: BTreeMap<String, Timestamp>,
@@ -549,6 +561,7 @@ impl From<&Home> for Image {
             ledger: (*home.ledger).clone(),
             inbox: (*home.inbox).clone(),
             notifying: (*home.notifying).clone(),
+            told: (*home.told).clone(),
             leases: (*home.leases).clone(),
             timers: (*home.timers).clone(),
             queues: (*home.queues).clone(),
@@ -573,6 +586,7 @@ impl From<Image> for Home {
             ledger: Arc::new(image.ledger),
             inbox: Arc::new(image.inbox),
             notifying: Arc::new(image.notifying),
+            told: Arc::new(image.told),
             leases: Arc::new(image.leases),
             timers: Arc::new(image.timers),
             queues: Arc::new(image.queues),

@@ -74,8 +74,10 @@ pub(super) async fn items(store: Arc<dyn Store>) {
         .expect("there is such an item");
     assert_eq!(store.home().notifying().collect::<Vec<_>>(), [(1, "mail")]);
     illegal(store.record(vec![started(1)]).await);
+    assert!(!store.home().told(1, "mail"));
     store.record(vec![ended()]).await.expect("it was begun");
     assert_eq!(store.home().notifying().count(), 0);
+    assert!(store.home().told(1, "mail"));
 }
 
 pub(super) async fn the_first_answer_stands(store: Arc<dyn Store>) {
