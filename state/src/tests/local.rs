@@ -14,6 +14,7 @@ use ronde_protocol::{ArtefactId, Clock, outcome::Outcome};
 
 use super::sim::SimDisk;
 use crate::{
+    backend::Backend,
     conformance::{self, SetClock, at, firing, loop_name, project},
     event::{HomeEvent, RunEvent},
     journal::Torn,
@@ -450,6 +451,13 @@ async fn after_a_failed_sync_nothing_more_is_taken() {
         .unwrap_err();
     assert!(matches!(refused, Error::Io { .. }), "{refused}");
     assert_eq!(store.read_run(&lease.run, 1).await.unwrap().len(), 3);
+    // Nor by giving the run up and taking it again.
+    Backend::shelf(&store).close_run(&lease.run);
+    let refused = store
+        .append(&lease, 4, at(1), &RunEvent::TimeUp)
+        .await
+        .unwrap_err();
+    assert!(matches!(refused, Error::Io { .. }), "{refused}");
 }
 
 /// Segments and snapshots: what is read from them is what a single file would say.
