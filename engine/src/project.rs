@@ -116,7 +116,8 @@ async fn register(handle: &Handle, frozen: &Frozen) -> Result<(), Refusal> {
     let store = &handle.shared().store;
     let definition = handle.keep(frozen).await?;
     let (project, loop_name) = (frozen.project(), frozen.definition.name.clone());
-    let now = handle.shared().clock.now();
+    // Whole seconds, so that the instants of an interval read well.
+    let now = Timestamp::from_second(handle.shared().clock.now().as_second()).unwrap_or_default();
     let home = store.home();
     let mut events = Vec::new();
     if home
