@@ -63,7 +63,7 @@ macro_rules! text_id {
 }
 
 text_id! {
-    /// A run: `<loop>-<8 hex>`, made from its slot, so that a slot has one run whoever asks.
+    /// A run: `<loop>-<12 hex>`, made from its slot, so that a slot has one run whoever asks.
     RunId;
     /// A scheduled instant or a start by hand: see [`SlotId::scheduled`] and [`SlotId::manual`].
     SlotId;
@@ -142,7 +142,7 @@ impl RunId {
     pub fn of(loop_name: &LoopName, slot: &SlotId) -> Self {
         Self(format!(
             "{loop_name}-{}",
-            &hex(slot.as_str().as_bytes())[..8]
+            &hex(slot.as_str().as_bytes())[..12]
         ))
     }
 }
