@@ -1,7 +1,11 @@
 //! The integration target: the real binary, real git, real processes.
 
+mod api;
 mod architecture;
 mod examples;
+mod input;
+mod kill;
+mod verbs;
 
 use ronde_tests::Bench;
 

@@ -6,6 +6,7 @@
 )]
 
 use std::{
+    collections::BTreeMap,
     ffi::OsStr,
     fs,
     io::{BufRead as _, BufReader},
@@ -95,6 +96,36 @@ impl Bench {
             .collect()
     }
 
+    /// The records of the home journal, parsed; a torn tail is left out.
+    pub fn home_journal(&self) -> Vec<Value> {
+        let segments = fs::read_dir(self.home().join("home/journal"));
+        let mut segments: Vec<_> = segments
+            .into_iter()
+            .flatten()
+            .map(|entry| entry.expect("an entry").path())
+            .collect();
+        segments.sort();
+        let read = |file: &PathBuf| fs::read_to_string(file).unwrap_or_default();
+        let text: String = segments.iter().map(read).collect();
+        text.lines()
+            .filter_map(|line| serde_json::from_str(line).ok())
+            .collect()
+    }
+
+    /// Reads the home journal again whenever it was written to, until it holds what is waited for. The
+    /// home has to be there.
+    pub fn wait_for_home(&self, holds: impl Fn(&[Value]) -> bool) {
+        use rustix::fs::inotify;
+        let watch = inotify::init(inotify::CreateFlags::CLOEXEC).expect("inotify");
+        let events = inotify::WatchFlags::MODIFY | inotify::WatchFlags::CREATE;
+        inotify::add_watch(&watch, self.home().join("home/journal"), events)
+            .expect("the journal can be watched");
+        let mut seen = [0; 4096];
+        while !holds(&self.home_journal()) {
+            rustix::io::read(&watch, &mut seen).expect("an event");
+        }
+    }
+
     /// Processes whose command line or environment names this bench's folder: whatever a run left.
     pub fn leftovers(&self) -> Vec<String> {
         let needle = self.dir.path().to_string_lossy().into_owned();
@@ -141,6 +172,45 @@ pub fn write(root: &Path, files: &[(&str, &str)]) {
             fs::set_permissions(&file, fs::Permissions::from_mode(0o755)).expect("a mode");
         }
     }
+}
+
+/// Everything below a folder, byte for byte: files, the targets of links, and folders.
+pub fn contents(root: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+    use std::os::unix::ffi::OsStrExt as _;
+    let mut found = BTreeMap::new();
+    let mut folders = vec![root.to_owned()];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(&folder).expect("a folder") {
+            let path = entry.expect("an entry").path();
+            let meta = path.symlink_metadata().expect("it is there");
+            let bytes = if meta.is_dir() {
+                folders.push(path.clone());
+                Vec::new()
+            } else if meta.is_symlink() {
+                let target = fs::read_link(&path).expect("a link");
+                target.as_os_str().as_bytes().to_vec()
+            } else if meta.is_file() {
+                fs::read(&path).expect("a file")
+            } else {
+                Vec::new()
+            };
+            found.insert(path, bytes);
+        }
+    }
+    found
+}
+
+/// The most memory a process has held so far, in bytes; none if it is gone.
+pub fn peak_memory(pid: i32) -> Option<u64> {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let line = status.lines().find(|line| line.starts_with("VmHWM:"))?;
+    let kib: u64 = line.split_whitespace().nth(1)?.parse().ok()?;
+    Some(kib * 1024)
+}
+
+/// A command of another program.
+pub fn program(name: &str) -> Command {
+    Command::new(name)
 }
 
 /// Runs git in a folder and gives what it prints.

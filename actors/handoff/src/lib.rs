@@ -1,5 +1,5 @@
-//! Asks a person and waits: [`actor`] is a shell over an inbox behind a port, [`rule`] says which answers
-//! an item takes, [`show`] puts it in words. It keeps no item, runs no notification and wakes no run; the
+//! Asks a person and waits: the actor is a shell over an inbox behind a port, the rules say which answers
+//! an item takes, `render` puts it in words. It keeps no item, runs no notification and wakes no run; the
 //! engine does, behind the ports.
 
 mod actor;
