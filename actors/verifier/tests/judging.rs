@@ -135,6 +135,14 @@ fn check(run: &str) -> Check {
     }
 }
 
+/// A check that only a stop ends.
+fn endless() -> Check {
+    Check {
+        timeout_ms: 24 * 60 * 60 * 1000,
+        ..check("sleep 100000")
+    }
+}
+
 #[tokio::test]
 async fn pass_fail_and_unknown() {
     let bench = Bench::new(&[("a", "1\n")], |folder| {
@@ -199,7 +207,7 @@ async fn a_stop_kills_the_check() {
     let (began, mut begins) = tokio::sync::mpsc::unbounded_channel();
     let config = Config {
         progress: Arc::new(move |_, _| began.send(()).expect("the test listens")),
-        ..bench.config(vec![check("sleep 1000")])
+        ..bench.config(vec![endless()])
     };
     let mut handle = spawn(config, None).await.expect("an actor");
     begins.recv().await.expect("it begins");
@@ -304,6 +312,24 @@ async fn a_flaky_check_needs_its_passes() {
         (verdict.finding, verdict.checks[0].passes),
         (Finding::Fail, Some((0, 1)))
     );
+    let once = Check {
+        repeat: Repeat { times: 3, pass: 2 },
+        ..check("test ! -e seen && touch seen")
+    };
+    let verdict = bench.judge(vec![once]).await;
+    assert_eq!(
+        (verdict.finding, verdict.checks[0].passes),
+        (Finding::Fail, Some((1, 3)))
+    );
+    let unknown = Check {
+        repeat: Repeat { times: 2, pass: 1 },
+        ..check("test -e seen || { touch seen; kill -9 $$; }")
+    };
+    let verdict = bench.judge(vec![unknown]).await;
+    assert_eq!(
+        (verdict.finding, verdict.checks[0].passes),
+        (Finding::Unknown, Some((0, 1)))
+    );
 }
 
 #[tokio::test]
@@ -380,7 +406,7 @@ async fn an_actor_that_is_killed_leaves_nothing() {
     let config = Config {
         progress: Arc::new(move |_, _| began.send(()).expect("the test listens")),
         artefacts: Arc::new(Gone { _until: gone }),
-        ..bench.config(vec![check("sleep 1000")])
+        ..bench.config(vec![endless()])
     };
     let mut handle = spawn(config, Some(supervisor.get_cell()))
         .await
@@ -400,7 +426,7 @@ async fn a_handle_that_is_dropped_stops_the_check() {
     let config = Config {
         progress: Arc::new(move |_, _| began.send(()).expect("the test listens")),
         artefacts: Arc::new(Gone { _until: gone }),
-        ..bench.config(vec![check("sleep 1000")])
+        ..bench.config(vec![endless()])
     };
     let handle = spawn(config, None).await.expect("an actor");
     begins.recv().await.expect("it begins");
@@ -474,13 +500,14 @@ async fn what_is_kept_of_a_verification_is_out_of_its_checks_reach() {
     let copy = copy.display();
     let verdict = bench
         .judge(vec![
+            check("find $TMPDIR $HOME -mindepth 1 | grep ."),
             check(&format!("cat {copy}")),
             check(&format!("echo exit 0 > {copy}")),
             check("sh tests/t"),
         ])
         .await;
     let findings: Vec<Finding> = verdict.checks.iter().map(|check| check.finding).collect();
-    assert_eq!(findings, [Finding::Fail; 3]);
+    assert_eq!(findings, [Finding::Fail; 4]);
 }
 
 #[tokio::test]
