@@ -26,7 +26,10 @@ use crate::{
     home, http,
     ports::{self, HomeInbox, Messenger},
     project::Firings,
-    run::actor::{Wake, rested},
+    run::{
+        act::Run,
+        actor::{Wake, rested},
+    },
     supervisor::Supervisor,
 };
 
@@ -263,6 +266,13 @@ async fn recover_run(
         }
         Some(outcome) => {
             if run.outcome != Some(outcome) {
+                if state.ended.is_some() {
+                    // The process died before it had put the run's files away.
+                    match Run::load(handle.shared(), &run.run).await {
+                        Ok(run) => run.clean().await,
+                        Err(error) => tracing::warn!(run = %run.run, %error, "its files are left"),
+                    }
+                }
                 store.record(rested(&state).into_iter().collect()).await?;
             }
             // It was answered, and the process died before the run heard of it.

@@ -255,12 +255,14 @@ impl Coordination {
             }
             let epoch = this.lease.epoch;
             this.append(RunEvent::Woken { epoch, reason }).await?;
-            this.run
-                .store
-                .record(vec![HomeEvent::RunWoken {
-                    run: this.run.id.clone(),
-                }])
-                .await?;
+            let woken = HomeEvent::RunWoken {
+                run: this.run.id.clone(),
+            };
+            // By the home, a run whose process died at work is at work still.
+            let home = this.run.store.home();
+            if home.run(&this.run.id).is_some_and(|run| !run.at_work()) {
+                this.run.store.record(vec![woken]).await?;
+            }
         }
         Ok(this)
     }
@@ -396,6 +398,10 @@ impl Coordination {
         let Some(rested) = rested(&self.state) else {
             return Ok(());
         };
+        // Before the home is told of the end: once it knows, nobody looks after the files any more.
+        if self.state.ended.is_some() {
+            self.run.clean().await;
+        }
         // A run that is looked at after its end has told the home before.
         let known = self
             .run
@@ -407,9 +413,6 @@ impl Coordination {
             self.run.store.record(vec![rested]).await?;
         }
         self.run.store.release(&self.lease).await?;
-        if self.state.ended.is_some() {
-            self.run.clean().await;
-        }
         Ok(())
     }
 }
