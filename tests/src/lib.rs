@@ -115,15 +115,14 @@ impl Bench {
     /// Reads the home journal again whenever it was written to, until it holds what is waited for. The
     /// home has to be there.
     pub fn wait_for_home(&self, holds: impl Fn(&[Value]) -> bool) {
-        use rustix::fs::inotify;
-        let watch = inotify::init(inotify::CreateFlags::CLOEXEC).expect("inotify");
-        let events = inotify::WatchFlags::MODIFY | inotify::WatchFlags::CREATE;
-        inotify::add_watch(&watch, self.home().join("home/journal"), events)
-            .expect("the journal can be watched");
-        let mut seen = [0; 4096];
-        while !holds(&self.home_journal()) {
-            rustix::io::read(&watch, &mut seen).expect("an event");
-        }
+        let folder = self.home().join("home/journal");
+        wait_written(&folder, || holds(&self.home_journal()));
+    }
+
+    /// As [`Bench::wait_for_home`], for the journal of a run.
+    pub fn wait_for_run(&self, run: &str, holds: impl Fn(&[Value]) -> bool) {
+        let folder = self.home().join("runs").join(run);
+        wait_written(&folder, || holds(&self.journal(run)));
     }
 
     /// Processes whose command line or environment names this bench's folder: whatever a run left.
@@ -171,6 +170,18 @@ pub fn write(root: &Path, files: &[(&str, &str)]) {
             use std::os::unix::fs::PermissionsExt as _;
             fs::set_permissions(&file, fs::Permissions::from_mode(0o755)).expect("a mode");
         }
+    }
+}
+
+/// Looks again whenever something in a folder was written to, until it is as it should be.
+fn wait_written(folder: &Path, holds: impl Fn() -> bool) {
+    use rustix::fs::inotify;
+    let watch = inotify::init(inotify::CreateFlags::CLOEXEC).expect("inotify");
+    let events = inotify::WatchFlags::MODIFY | inotify::WatchFlags::CREATE;
+    inotify::add_watch(&watch, folder, events).expect("the folder can be watched");
+    let mut seen = [0; 4096];
+    while !holds() {
+        rustix::io::read(&watch, &mut seen).expect("an event");
     }
 }
 
