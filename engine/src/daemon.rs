@@ -1,7 +1,13 @@
 //! The life of a process that owns a home: open the state, recover, answer at the socket, shut down.
 //! The way in is the same for every verb; only `serve` takes up what others left.
 
-use std::{path::Path, sync::Arc};
+use std::{
+    path::Path,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+};
 
 use ractor::Actor;
 use ronde_protocol::{Clock, Digest, outcome::Outcome};
@@ -77,13 +83,19 @@ impl Daemon {
         let store: Arc<dyn Store> = match LocalStore::open(home, pid, Arc::clone(&clock)) {
             Ok(store) => Arc::new(store),
             Err(StoreError::Owned { pid, .. }) => return Err(Error::Owned(pid)),
-            Err(error) => return Err(Refusal::from(error).into()),
+            Err(error) => {
+                let hint = format!(
+                    "ronde keeps its state in {}; RONDE_HOME names another folder",
+                    home.display()
+                );
+                return Err(Refusal::from(error).hint(hint).into());
+            }
         };
         let failed = |what: &str, error: &dyn std::fmt::Display| {
             Refusal::new(RefusalKind::Failed, format!("{what}: {error}"))
         };
-        let keeper = std::env::current_exe().map_err(|error| failed("own executable", &error))?;
-        let spawner = Spawner::new(keeper);
+        // This very file, also after another was installed in its place.
+        let spawner = Spawner::new("/proc/self/exe".into());
         let (live, _) = broadcast::channel(1024);
         let budget = ronde_budget::spawn()
             .await
@@ -104,6 +116,7 @@ impl Daemon {
             home: home.to_owned(),
             live,
             fatal: watch::Sender::new(None),
+            leaving: AtomicBool::new(false),
             budget,
             handoff,
         });
@@ -162,6 +175,8 @@ impl Daemon {
 
     /// Lets every run rest, and gives the home up.
     pub(crate) async fn shutdown(self) {
+        self.handle.shared().leaving.store(true, Ordering::Relaxed);
+        self.handle.clockwork().stop();
         if let Err(error) = self.handle.interrupt_all().await {
             tracing::error!(%error, "the runs could not be put to rest; they recover at the next start");
         }

@@ -27,6 +27,15 @@ struct Text {
     config: Option<String>,
 }
 
+/// A loop file by its folder's own path, so that a project is one project whichever way leads to it.
+fn resolved(file: &Path) -> std::io::Result<PathBuf> {
+    let file = std::path::absolute(file)?;
+    match (file.parent(), file.file_name()) {
+        (Some(folder), Some(name)) => Ok(std::fs::canonicalize(folder)?.join(name)),
+        _ => Ok(file),
+    }
+}
+
 /// Why a loop file cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Unusable {
@@ -70,8 +79,8 @@ impl Frozen {
     /// All errors of the file at once, as text for a person.
     pub(crate) fn read(file: &Path) -> Result<Self, Unusable> {
         let invalid = |message: String| Refusal::new(RefusalKind::Invalid, message);
-        let file = std::path::absolute(file)
-            .map_err(|error| invalid(format!("{}: {error}", file.display())))?;
+        let file = resolved(file)
+            .map_err(|error| invalid(format!("cannot read {}: {error}", file.display())))?;
         let bytes = std::fs::read(&file).map_err(|error| {
             invalid(format!("cannot read {}: {error}", file.display()))
                 .hint("name a loop file; `ronde init` writes one")

@@ -3,7 +3,7 @@
 
 use std::{
     path::{Path, PathBuf},
-    sync::Arc,
+    sync::{Arc, atomic::AtomicBool},
 };
 
 use futures_util::{Stream, StreamExt as _, stream};
@@ -46,6 +46,8 @@ pub(crate) struct Shared {
     pub(crate) live: broadcast::Sender<Event>,
     /// Why this process is of no use any more, once it is: what is durable cannot be written.
     pub(crate) fatal: watch::Sender<Option<String>>,
+    /// Whether this process leaves off: nothing fires any more.
+    pub(crate) leaving: AtomicBool,
     /// Pays for model calls.
     pub(crate) budget: ronde_budget::Handle,
     /// Asks people.

@@ -4,7 +4,7 @@
 use std::{
     collections::BTreeMap,
     path::{Path, PathBuf},
-    sync::Arc,
+    sync::{Arc, atomic::Ordering},
 };
 
 use async_trait::async_trait;
@@ -227,6 +227,10 @@ impl Slots for Firings {
 }
 
 async fn came(handle: &Handle, of: &Key, due: Due) -> Result<(), Refusal> {
+    if handle.shared().leaving.load(Ordering::Relaxed) {
+        // It comes due again at the next start, and is caught up.
+        return Ok(());
+    }
     let store = &handle.shared().store;
     let slot = |at| SlotId::scheduled(&of.project, &of.loop_name, &of.trigger, at);
     let skipped = |row: &SkippedSlots, reason| HomeEvent::SlotsSkipped {

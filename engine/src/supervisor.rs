@@ -151,10 +151,16 @@ impl Supervision {
         reply: Option<Taken>,
         failures: u32,
     ) {
-        if self.leaving {
-            answer(reply, Err("ronde is shutting down".to_owned()));
-            return;
-        }
+        let wake = match wake {
+            // A run that fired just now is written down as resting, so that nobody takes it for one
+            // at work.
+            Wake::Recover | Wake::Continue | Wake::Park if self.leaving => Wake::Park,
+            Wake::Answer(..) | Wake::Stop if self.leaving => {
+                answer(reply, Err("ronde is shutting down".to_owned()));
+                return;
+            }
+            wake => wake,
+        };
         let entry = Entry {
             actor: None,
             reply,

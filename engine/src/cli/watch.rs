@@ -51,9 +51,9 @@ pub(crate) async fn watch(
                                 Ok(report) => anstream::print!("{report}"),
                                 Err(refusal) => anstream::eprintln!("no report: {refusal}"),
                             }
-                            if outcome == Outcome::Interrupted {
-                                anstream::println!("Go on with `ronde continue {run}`.");
-                            }
+                        }
+                        if outcome == Outcome::Interrupted {
+                            anstream::eprintln!("go on with `ronde continue {run}`");
                         }
                         return Ok(ExitCode::from(outcome.exit_code()));
                     }
@@ -112,6 +112,14 @@ pub(crate) async fn to_the_end(door: Door, begun: &Begun, json: bool) -> Result<
     let ending = watch(&door.client, &door.home, begun, look).await;
     let rested =
         matches!(&ending, Ok(code) if *code != ExitCode::from(Outcome::Interrupted.exit_code()));
-    door.leave(rested).await;
+    if rested {
+        door.leave(true).await;
+        return ending;
+    }
+    tokio::select! {
+        () = door.leave(false) => {}
+        // At once: the keepers kill what is still alive, and the journal knows where to go on.
+        _ = tokio::signal::ctrl_c() => {}
+    }
     ending
 }
