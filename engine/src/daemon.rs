@@ -180,6 +180,8 @@ impl Daemon {
         if let Err(error) = self.handle.interrupt_all().await {
             tracing::error!(%error, "the runs could not be put to rest; they recover at the next start");
         }
+        // Whoever is to hear of an item hears of it; each notification has a time limit of its own.
+        self.handle.shared().handoff.told().await;
         // The file goes first, so that nobody new comes in.
         if let Err(error) = std::fs::remove_file(&self.socket) {
             tracing::debug!(%error, "the socket was gone already");

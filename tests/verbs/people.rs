@@ -171,7 +171,7 @@ fn a_notification_gets_the_item_once() {
     let item: Value = serde_json::from_str(lines[0]).expect("JSON");
     assert_eq!(item["number"], 1, "{item}");
     assert_eq!(
-        (&item["item"]["reason"], &item["item"]["loop_name"]),
+        (&item["item"]["reason"], &item["item"]["loop"]),
         (&json!("stuck"), &json!("red")),
         "{item}"
     );

@@ -9,7 +9,10 @@ use ronde_protocol::{
     Clock, ItemNumber, Timestamp,
     handoff::{Answer, Entry, Item, Reason},
 };
-use tokio::{sync::oneshot, task::AbortHandle};
+use tokio::{
+    sync::{RwLock, oneshot},
+    task::AbortHandle,
+};
 
 use crate::{
     rule::{expiry, takes},
@@ -113,7 +116,13 @@ fn when(answered: Option<Timestamp>) -> String {
 
 /// The door to the actor.
 #[derive(Debug, Clone)]
-pub struct Handle(ActorRef<Message>);
+pub struct Handle {
+    actor: ActorRef<Message>,
+    telling: Telling,
+}
+
+/// Held for reading by each notification under way.
+type Telling = Arc<RwLock<()>>;
 
 const STOPPED: &str = "the handoff has stopped";
 
@@ -126,8 +135,14 @@ impl Handle {
     pub async fn ask(&self, item: Item, channels: Vec<String>) -> Result<ItemNumber, String> {
         let (reply, number) = oneshot::channel();
         let ask = Message::Ask(Box::new(item), channels, reply);
-        self.0.cast(ask).map_err(|_| STOPPED.to_owned())?;
+        self.actor.cast(ask).map_err(|_| STOPPED.to_owned())?;
         number.await.unwrap_or_else(|_| Err(STOPPED.to_owned()))
+    }
+
+    /// Resolves once nobody is being told of anything any more: a process that ends before would leave
+    /// people untold.
+    pub async fn told(&self) {
+        drop(self.telling.write().await);
     }
 
     /// Answers an item. The first answer stands.
@@ -138,7 +153,7 @@ impl Handle {
         let stopped = || AnswerError::Broken(STOPPED.to_owned());
         let (reply, taken) = oneshot::channel();
         let message = Message::Answer(number, answer, reply);
-        self.0.cast(message).map_err(|_| stopped())?;
+        self.actor.cast(message).map_err(|_| stopped())?;
         taken.await.unwrap_or_else(|_| Err(stopped()))
     }
 }
@@ -148,8 +163,10 @@ impl Handle {
 /// # Errors
 /// Where the actor runtime cannot start one.
 pub async fn spawn(config: Config) -> Result<Handle, SpawnErr> {
-    let (actor, _task) = Actor::spawn(None, Handoff, config).await?;
-    Ok(Handle(actor))
+    let telling = Telling::default();
+    let start = (config, Arc::clone(&telling));
+    let (actor, _task) = Actor::spawn(None, Handoff, start).await?;
+    Ok(Handle { actor, telling })
 }
 
 enum Message {
@@ -176,6 +193,7 @@ struct Handoff;
 
 struct State {
     config: Config,
+    telling: Telling,
     /// The inbox is being looked at; `true` if something happened since.
     looking: Option<bool>,
     /// Items whose end is being written, or could not be a moment ago.
@@ -194,15 +212,16 @@ impl Drop for Alarm {
 impl Actor for Handoff {
     type Msg = Message;
     type State = State;
-    type Arguments = Config;
+    type Arguments = (Config, Telling);
 
     async fn pre_start(
         &self,
         myself: ActorRef<Message>,
-        config: Config,
+        (config, telling): (Config, Telling),
     ) -> Result<State, ActorProcessingErr> {
         let mut state = State {
             config,
+            telling,
             looking: None,
             ending: BTreeSet::new(),
             alarm: None,
@@ -220,10 +239,11 @@ impl Actor for Handoff {
         match message {
             Message::Ask(item, channels, reply) => {
                 let (inbox, outside) = state.ports();
+                let telling = Arc::clone(&state.telling);
                 tokio::spawn(async move {
                     let opened = unharmed(open(inbox, *item)).await.and_then(|opened| opened);
                     let number = opened.map(|entry| {
-                        tell(&outside, &entry, channels);
+                        tell(&outside, &telling, &entry, channels);
                         entry.number
                     });
                     // An actor that has stopped watches nothing more, and an item is in whether or not
@@ -360,13 +380,16 @@ async fn open(inbox: Arc<dyn Inbox>, item: Item) -> Result<Entry, String> {
 }
 
 /// Has people told of an item, unless one of them answered it before.
-fn tell(outside: &Arc<dyn Outside>, entry: &Entry, channels: Vec<String>) {
+fn tell(outside: &Arc<dyn Outside>, telling: &Telling, entry: &Entry, channels: Vec<String>) {
     if entry.answer.is_some() {
         return;
     }
     for channel in channels {
         let (outside, entry) = (Arc::clone(outside), entry.clone());
+        // Somebody who waits for the end has come before: the process is leaving.
+        let under_way = Arc::clone(telling).try_read_owned();
         aside("a notification broke", async move {
+            let _under_way = under_way;
             outside.notify(entry, channel).await;
         });
     }

@@ -247,7 +247,10 @@ impl Coordination {
                 Wake::Continue => WakeReason::Continued,
                 Wake::Answer(..) => WakeReason::Answered,
             };
-            if let Wake::Answer(item, answer) = wake.clone() {
+            // A run that has not heard yet that it asked finds the answer once it has.
+            if let Wake::Answer(item, answer) = wake.clone()
+                && this.state.waiting.is_some()
+            {
                 this.append(RunEvent::Answered { item, answer }).await?;
             }
             if wake == Wake::Stop {
@@ -327,6 +330,10 @@ impl Coordination {
                     }
                 }
             }
+            if let Some((item, answer)) = self.answered() {
+                self.append(RunEvent::Answered { item, answer }).await?;
+                continue;
+            }
             if self.state.outcome().is_some() {
                 self.rest().await?;
                 myself.stop(None);
@@ -336,6 +343,13 @@ impl Coordination {
                 return Ok(());
             }
         }
+    }
+
+    /// The answer to the item the run waits for, where it was given before the run came to wait.
+    fn answered(&self) -> Option<(ItemNumber, Answer)> {
+        let item = self.state.waiting.as_ref()?.item;
+        let answer = self.run.store.home().inbox().get(item)?.answer.clone()?;
+        Some((item, answer))
     }
 
     /// Begins a step that is journaled. A panic in it ends this step and nothing else.

@@ -240,6 +240,24 @@ async fn asking_tells_each_channel_and_a_broken_one_harms_nobody() {
 }
 
 #[tokio::test]
+async fn who_waits_for_the_end_waits_for_each_notification() {
+    let mut bench = bench(vec![], &[]).await;
+    bench.handoff.told().await;
+    assert_eq!(bench.ask(1, None, &["mail"]).await, Ok(1));
+    bench.handoff.told().await;
+    assert_eq!(bench.told.try_recv().as_deref(), Ok("mail 1"));
+    assert_eq!(bench.ask(2, None, &["stuck"]).await, Ok(2));
+    let told = tokio::spawn({
+        let handoff = bench.handoff.clone();
+        async move { handoff.told().await }
+    });
+    // The actor answers, so the other task has run as far as it can.
+    bench.handoff.answer(1, text()).await.expect("taken");
+    assert!(!told.is_finished());
+    told.abort();
+}
+
+#[tokio::test]
 async fn an_inbox_that_fails_is_an_error_for_who_asked() {
     let mut bench = bench(vec![], &["full", "open"]).await;
     // The panic is looked at first.
