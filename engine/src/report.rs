@@ -60,6 +60,9 @@ pub(crate) fn compose(state: &RunState, repo: Option<&str>) -> String {
     artefact(&mut text, state, repo);
     observation(&mut text, state);
     scope(&mut text, state);
+    if state.interrupted {
+        let _infallible = writeln!(text, "next         ronde continue {}", state.firing.run);
+    }
     if let Some(waiting) = &state.waiting {
         let item = waiting.item;
         let _infallible = writeln!(

@@ -52,7 +52,7 @@ pub(crate) async fn watch(
                                 Err(refusal) => anstream::eprintln!("no report: {refusal}"),
                             }
                         }
-                        if outcome == Outcome::Interrupted {
+                        if look.json && outcome == Outcome::Interrupted {
                             anstream::eprintln!("go on with `ronde continue {run}`");
                         }
                         return Ok(ExitCode::from(outcome.exit_code()));
