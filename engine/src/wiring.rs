@@ -15,8 +15,8 @@ use crate::{
     run::next::Rules,
 };
 
-/// Folders of a person's home that nothing a loop starts may read.
-const SECRET_FOLDERS: [&str; 9] = [
+/// Folders and files of a person's home that nothing a loop starts may read.
+const SECRETS: [&str; 14] = [
     ".ssh",
     ".gnupg",
     ".aws",
@@ -26,6 +26,11 @@ const SECRET_FOLDERS: [&str; 9] = [
     ".netrc",
     ".config/gh",
     ".config/ronde",
+    ".cargo/credentials",
+    ".cargo/credentials.toml",
+    ".git-credentials",
+    ".npmrc",
+    ".pypirc",
 ];
 
 /// The rules `next` goes by.
@@ -85,7 +90,7 @@ pub(crate) fn run_folder(home: &Path, run: &RunId) -> PathBuf {
 pub(crate) fn hidden(home: &Path) -> Vec<PathBuf> {
     let mut hidden = vec![home.to_owned()];
     if let Some(user) = std::env::var_os("HOME").map(PathBuf::from) {
-        hidden.extend(SECRET_FOLDERS.iter().map(|folder| user.join(folder)));
+        hidden.extend(SECRETS.iter().map(|folder| user.join(folder)));
     }
     hidden
 }
