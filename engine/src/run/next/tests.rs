@@ -571,3 +571,28 @@ fn a_stop_waits_for_what_is_under_way() {
         panic!("{:?}", next(&rules, &journal.state));
     };
 }
+
+/// Another attempt would cost and change nothing: the same tree and verdict twice is enough.
+#[test]
+fn a_worker_that_goes_nowhere_is_stuck_before_its_attempts_are_used_up() {
+    let rules = Rules {
+        attempts: 5,
+        ..plain()
+    };
+    let world = World {
+        baseline: Finding::Fail,
+        attempts: vec![
+            (Ended::Finished, 1, Finding::Fail),
+            (Ended::Finished, 2, Finding::Fail),
+            (Ended::Finished, 2, Finding::Fail),
+        ],
+        answers: Vec::new(),
+    };
+    let mut journal = Journal::begin();
+    journal.run(&rules, &world);
+    assert_eq!(journal.state.attempts.len(), 3);
+    assert_eq!(
+        journal.state.waiting.map(|waiting| waiting.reason),
+        Some(Reason::Stuck)
+    );
+}
