@@ -1,18 +1,13 @@
 //! Does what a run's coordinator has journaled: one function a step, each giving the events that are to
 //! be journaled of it. Nothing here decides what comes next, and nothing writes the journal.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    path::PathBuf,
-    sync::Arc,
-};
+use std::{collections::BTreeSet, path::PathBuf, sync::Arc};
 
 use ractor::ActorRef;
-use ronde_loops::Deliver;
 use ronde_protocol::{
-    Clock, Digest, RunId, Timestamp, WorkerName,
+    Clock, Digest, RunId, WorkerName,
     firing::Firing,
-    handoff::{Answer, Item, Reason},
+    handoff::Answer,
     work::{AttemptEnd, EndReason},
 };
 use ronde_sandbox::{Command, Policy, env_allow, gate};
@@ -26,7 +21,9 @@ use tokio::sync::watch;
 
 use super::{
     actor::Message,
+    ask,
     next::Rules,
+    notes,
     prompt::{self, Brief},
     work,
 };
@@ -36,9 +33,6 @@ use crate::{
     handle::Shared,
     wiring,
 };
-
-/// A state file is at most this large; more is cut off when it is kept.
-const STATE_FILE: usize = 1 << 20;
 
 /// A run and all it needs: nothing in it changes while the run lives.
 pub(crate) struct Run {
@@ -152,7 +146,7 @@ pub(crate) async fn perform(
         Step::Snapshot { attempt, worker } => snapshot(&run, &state, *attempt, worker).await,
         Step::Verify { attempt } => super::judge::verify(&run, &state, *attempt, stop).await,
         Step::Deliver => deliver(&run, &state).await,
-        Step::Ask { question, reason } => ask(&run, &state, *question, *reason).await,
+        Step::Ask { question, reason } => ask::ask(&run, &state, *question, *reason).await,
     };
     taken.unwrap_or_else(|error| vec![RunEvent::StepFailed { step, error }])
 }
@@ -240,7 +234,7 @@ async fn attempt_step(
             return ended(EndReason::Unstartable { error });
         }
     }
-    let files = put_state_files(run, &folder).await?;
+    let files = notes::put(run, &folder).await?;
     let brief = Brief {
         goal: &run.frozen.goal,
         checks: &run.frozen.definition.checks,
@@ -257,7 +251,7 @@ async fn attempt_step(
         scratch,
     };
     let end = work::attempt(run, state, &place, prompt, stop, coordinator).await;
-    keep_state_files(run, &folder).await?;
+    notes::keep(run, &folder).await?;
     Ok(vec![RunEvent::AttemptEnded {
         attempt,
         worker: worker.clone(),
@@ -312,55 +306,6 @@ async fn set_up(
     ))
 }
 
-/// Lays the state files into the worker's folder, and gives their texts.
-async fn put_state_files(
-    run: &Run,
-    folder: &std::path::Path,
-) -> Result<BTreeMap<String, String>, String> {
-    let mut texts = BTreeMap::new();
-    let names = &run.frozen.definition.state_files;
-    if names.is_empty() {
-        return Ok(texts);
-    }
-    let to = folder.join(STATE_FOLDER);
-    std::fs::create_dir_all(&to).map_err(|error| format!("{}: {error}", to.display()))?;
-    for name in names {
-        let bytes = run
-            .store
-            .state_file(&run.firing.project, run.firing.loop_name.as_str(), name)
-            .await
-            .map_err(|error| error.to_string())?
-            .unwrap_or_default();
-        std::fs::write(to.join(name), &bytes).map_err(|error| format!("{name}: {error}"))?;
-        texts.insert(name.clone(), String::from_utf8_lossy(&bytes).into_owned());
-    }
-    Ok(texts)
-}
-
-/// Keeps the state files as the worker left them. A link is not followed; a file that is gone stays as
-/// it was.
-async fn keep_state_files(run: &Run, folder: &std::path::Path) -> Result<(), String> {
-    for name in &run.frozen.definition.state_files {
-        let file = folder.join(STATE_FOLDER).join(name);
-        if !file.symlink_metadata().is_ok_and(|meta| meta.is_file()) {
-            continue;
-        }
-        let mut bytes =
-            std::fs::read(&file).map_err(|error| format!("{}: {error}", file.display()))?;
-        bytes.truncate(STATE_FILE);
-        run.store
-            .set_state_file(
-                &run.firing.project,
-                run.firing.loop_name.as_str(),
-                name,
-                &bytes,
-            )
-            .await
-            .map_err(|error| error.to_string())?;
-    }
-    Ok(())
-}
-
 async fn snapshot(
     run: &Run,
     state: &RunState,
@@ -392,7 +337,7 @@ async fn deliver(run: &Run, state: &RunState) -> Result<Vec<RunEvent>, String> {
 }
 
 /// Puts the tree as it stands on a branch. Repeating it gives the same commit.
-async fn put_branch(
+pub(super) async fn put_branch(
     run: &Run,
     state: &RunState,
     branch: &str,
@@ -416,167 +361,6 @@ async fn put_branch(
         .deliver(&base, tree, branch, &message, state.began)
         .await
         .map_err(|error| words(&error))
-}
-
-/// Opens an item, with the work so far on a branch where there is any.
-async fn ask(
-    run: &Run,
-    state: &RunState,
-    question: u32,
-    reason: Reason,
-) -> Result<Vec<RunEvent>, String> {
-    let handoff = &run.frozen.definition.handoff;
-    let branch = if state.changed() && run.frozen.definition.workspace.deliver == Deliver::Branch {
-        let branch = wiring::branch::so_far(&run.id, question);
-        put_branch(
-            run,
-            state,
-            &branch,
-            &format!("ronde: {} (unverified)", run.firing.loop_name),
-        )
-        .await?;
-        Some(branch)
-    } else {
-        None
-    };
-    // The same question after a crash is the same item: its time is that of the run's last record.
-    let opened = state.last;
-    let expires = handoff
-        .timeout
-        .and_then(|timeout| jiff::SignedDuration::try_from(timeout).ok())
-        .and_then(|timeout| opened.checked_add(timeout).ok());
-    let item = item(
-        run,
-        state,
-        question,
-        reason,
-        branch.clone(),
-        opened,
-        expires,
-    );
-    let item = run.shared.handoff.ask(item, handoff.notify.clone()).await?;
-    Ok(vec![match reason {
-        Reason::Budget => RunEvent::Noticed {
-            item,
-            reason,
-            branch,
-        },
-        _ => RunEvent::Waiting {
-            item,
-            reason,
-            branch,
-        },
-    }])
-}
-
-fn item(
-    run: &Run,
-    state: &RunState,
-    question: u32,
-    reason: Reason,
-    branch: Option<String>,
-    opened: Timestamp,
-    expires: Option<Timestamp>,
-) -> Item {
-    let last = state.attempt();
-    let end = last.and_then(|attempt| attempt.end.as_ref());
-    let verdict = last
-        .and_then(|attempt| attempt.verdict.as_ref())
-        .or(state.baseline.as_ref());
-    let seen = verdict.map(prompt::evidence).unwrap_or_default();
-    let failure = state
-        .failure
-        .as_ref()
-        .map(|(step, error)| format!("{}: {error}\n", step.id()));
-    let (title, evidence, action) = match (reason, end.map(|end| &end.reason)) {
-        (Reason::Question, Some(EndReason::Question { text })) => {
-            (first_line(text), text.clone(), None)
-        }
-        (Reason::Approval, Some(EndReason::Approval { text, action })) => {
-            (format!("may it? {}", first_line(text)), text.clone(), Some(action.clone()))
-        }
-        (Reason::UnknownEffect, Some(EndReason::Unknown { error })) => {
-            ("nobody saw how the worker ended".to_owned(), error.clone(), None)
-        }
-        (Reason::UnknownEffect, _) => (
-            "nobody saw how the worker ended".to_owned(),
-            "ronde died while the worker was at work, and the worker can reach beyond its workspace: \
-             what it did there is not known. Look, then approve to let it work again."
-                .to_owned(),
-            None,
-        ),
-        (Reason::CheckBroken, _) => {
-            ("a check could not be run".to_owned(), failure.unwrap_or_default() + &seen, None)
-        }
-        (Reason::Budget, Some(EndReason::Limit { limit })) => {
-            (format!("the limit of {limit} is reached"), seen, None)
-        }
-        (Reason::Budget, _) => ("a limit is reached".to_owned(), seen, None),
-        _ => ("the checks still fail".to_owned(), seen, None),
-    };
-    Item {
-        key: format!("{}/{question}", run.id),
-        run: run.id.clone(),
-        project: run.firing.project.clone(),
-        loop_name: run.firing.loop_name.clone(),
-        reason,
-        title,
-        evidence,
-        branch,
-        tried: tried(state),
-        action,
-        opened,
-        expires,
-        blocks: reason != Reason::Budget,
-    }
-}
-
-fn first_line(text: &str) -> String {
-    text.lines()
-        .next()
-        .unwrap_or_default()
-        .chars()
-        .take(120)
-        .collect()
-}
-
-/// One line an attempt: how it ended, what it touched, what the verdict was.
-fn tried(state: &RunState) -> Vec<String> {
-    state
-        .attempts
-        .iter()
-        .map(|attempt| {
-            let paths = attempt
-                .snapshot
-                .as_ref()
-                .map_or(0, |(_, paths)| paths.len());
-            let verdict = attempt
-                .verdict
-                .as_ref()
-                .map_or("not judged".to_owned(), |verdict| {
-                    let failed: Vec<_> = verdict
-                        .checks
-                        .iter()
-                        .filter(|check| check.finding != ronde_protocol::verdict::Finding::Pass)
-                        .map(|check| format!("{} {}", check.name, check.exit))
-                        .collect();
-                    if failed.is_empty() {
-                        "passed".to_owned()
-                    } else {
-                        failed.join(", ")
-                    }
-                });
-            let claim = attempt
-                .end
-                .as_ref()
-                .map(|end| first_line(end.claim.trim()))
-                .unwrap_or_default();
-            format!(
-                "attempt {}: {paths} paths changed; {verdict}; claimed: {claim}",
-                attempt.number
-            )
-        })
-        .collect()
 }
 
 /// The actions a person said yes to, each by its hash.

@@ -2,7 +2,9 @@
 
 pub(crate) mod act;
 pub(crate) mod actor;
+mod ask;
 pub(crate) mod judge;
 pub(crate) mod next;
+mod notes;
 pub(crate) mod prompt;
 pub(crate) mod work;
