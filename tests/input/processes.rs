@@ -1,6 +1,6 @@
 //! Workers and checks that do not behave: what they print, and how they refuse to end.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use ronde_tests::{Bench, Running, peak_memory, write};
 use serde_json::Value;
@@ -24,7 +24,7 @@ fn project(bench: &Bench, worker: &str, check: &str, tables: &str) -> PathBuf {
     root.join(".ronde/loops/it.toml")
 }
 
-fn start(bench: &Bench, file: &PathBuf) -> Running {
+fn start(bench: &Bench, file: &Path) -> Running {
     bench.start(["run".as_ref(), file.as_os_str(), "--json".as_ref()])
 }
 
