@@ -16,7 +16,8 @@ use ronde_protocol::{
 };
 use ronde_sandbox::Spawner;
 use ronde_state::{
-    event::HomeEvent,
+    event::{HomeEvent, RunEvent},
+    home::Home,
     run::RunState,
     store::{Fired, Store},
 };
@@ -314,8 +315,24 @@ impl Handle {
             return Ok((run, None));
         }
         let before = self.state(&run).await?.seq;
-        self.take(&run, Wake::Answer(number, answer)).await?;
+        // A run that was only about to wait hears of it by itself, and is taken up by nobody.
+        tokio::select! {
+            taken = self.take(&run, Wake::Answer(number, answer)) => taken?,
+            () = self.heard(&run, before, number) => {}
+        }
         Ok((run, Some(before)))
+    }
+
+    /// Resolves when a run has heard the answer to an item.
+    async fn heard(&self, run: &RunId, after: Seq, number: ItemNumber) {
+        let mut records = self.shared.store.follow(run, after);
+        while let Some(Ok(record)) = records.next().await {
+            if matches!(record.event, RunEvent::Answered { item, .. } if item == number) {
+                return;
+            }
+        }
+        // Its journal tells nothing more.
+        std::future::pending().await
     }
 
     /// A run's state, from its journal.
@@ -347,7 +364,7 @@ impl Handle {
                 }
             }
         });
-        let run = run.clone();
+        let (run, store) = (run.clone(), Arc::clone(&self.shared.store));
         let mut state: Option<RunState> = None;
         let recorded = self.shared.store.follow(&run, 0).flat_map(move |record| {
             let events = match record
@@ -357,10 +374,13 @@ impl Handle {
                 Ok(events) => events,
                 Err(reason) => vec![unreadable(&run, Outcome::Failed, reason)],
             };
+            let home = store.home();
             stream::iter(
                 events
                     .into_iter()
-                    .filter(move |event| event.cursor.is_none_or(|at| at > after)),
+                    .filter(move |event| event.cursor.is_none_or(|at| at > after))
+                    // A rest for an item that is answered is none: the run goes on.
+                    .filter(move |event| !waits_no_more(&home, &event.what)),
             )
         });
         stream::select(recorded, news)
@@ -407,6 +427,21 @@ fn fold<'a>(
     state
         .as_ref()
         .ok_or_else(|| "a run without a beginning".to_owned())
+}
+
+/// Whether this tells of a rest for an item that has its answer already.
+fn waits_no_more(home: &Home, what: &What) -> bool {
+    let What::RunEnded {
+        outcome: Outcome::HandedOff,
+        item: Some(item),
+        ..
+    } = what
+    else {
+        return false;
+    };
+    home.inbox()
+        .get(*item)
+        .is_some_and(|entry| entry.answer.is_some())
 }
 
 /// The last line of a run whose journal cannot say it.

@@ -92,3 +92,27 @@ fn one_item_and_the_answer_is_not_lost() {
         assert!(!open());
     });
 }
+
+/// The item is in the inbox a moment before the run is known to wait for it. Who answers it then sees the
+/// run to its end.
+#[test]
+fn an_item_that_is_seen_can_be_answered_whatever_its_run_knows() {
+    let whole = Project::new(FILES);
+    assert_eq!(whole.run().code, Some(20));
+    let asking = whole.records(&whole.the_run().expect("a run"));
+
+    let mut seen = 0;
+    for after in (1..=asking).rev() {
+        let project = Project::new(FILES);
+        project.killed(after, &["run", &project.file(), "--json"]);
+        if project.home().inbox().entries().count() == 0 {
+            break;
+        }
+        seen += 1;
+        let ended = project.bench.ronde(ANSWER);
+        let ends = ended.stdout.matches("run_ended").count();
+        assert_eq!((ended.code, ends), (Some(0), 1), "{ended:?}");
+        assert_eq!(ended.run_ended()["outcome"], "done");
+    }
+    assert!(seen >= 3, "item opened, waiting, rested: {seen}");
+}
