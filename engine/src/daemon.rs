@@ -32,10 +32,7 @@ use crate::{
     home, http,
     ports::{self, HomeInbox, Messenger},
     project::Firings,
-    run::{
-        act::Run,
-        actor::{Wake, rested},
-    },
+    run::{act::Run, actor::Wake, journal::rested},
     supervisor::Supervisor,
 };
 

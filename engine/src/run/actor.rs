@@ -1,5 +1,5 @@
-//! The coordinator of one run: it puts the run's events in order and is the only writer of its
-//! journal. It asks `next` what to do, journals it, and lets `act` do it; results come back as
+//! The coordinator of one run: it puts the run's events in order and holds its journal, which nobody
+//! else writes. It asks `next` what to do, journals it, and lets `act` do it; results come back as
 //! messages. No handler waits for a model, a process or git.
 
 use std::{collections::BTreeMap, sync::Arc};
@@ -11,10 +11,8 @@ use ronde_protocol::{
     work::{AttemptEnd, EndReason, TurnEvent},
 };
 use ronde_state::{
-    event::{HomeEvent, RunEvent, Step, WakeReason},
-    journal::Record,
+    event::{RunEvent, Step},
     run::RunState,
-    store::{Error, Lease},
 };
 use tokio::{
     sync::{oneshot, watch},
@@ -23,9 +21,9 @@ use tokio::{
 
 use super::{
     act::{self, Run},
+    journal::RunJournal,
     next::{Action, next},
 };
-use crate::event::rest_reason;
 
 /// What a coordinator is told.
 pub(crate) enum Message {
@@ -79,8 +77,7 @@ pub(crate) struct Start {
 /// What it knows.
 pub(crate) struct Coordination {
     run: Arc<Run>,
-    lease: Lease,
-    state: RunState,
+    journal: RunJournal,
     work: BTreeMap<Step, Work>,
     deadline: Option<(jiff::Timestamp, Guard)>,
     /// ronde leaves off, and this hears when nothing of the run is alive.
@@ -155,7 +152,7 @@ impl Actor for Coordinator {
                         event,
                         TurnEvent::CallEnded { .. } | TurnEvent::ToolEnded { .. }
                     );
-                if written && this.state.in_flight.contains(&step) {
+                if written && this.state().in_flight.contains(&step) {
                     this.append(RunEvent::Turn {
                         attempt,
                         worker,
@@ -169,16 +166,16 @@ impl Actor for Coordinator {
             }
             Message::Deadline => {
                 let due = this.deadline.take().map(|(at, _)| at);
-                if due.is_some_and(|at| this.run.clock.now() >= at) && !this.state.time_up {
+                if due.is_some_and(|at| this.run.clock.now() >= at) && !this.state().time_up {
                     this.append(RunEvent::TimeUp).await?;
                 }
             }
-            Message::Stop if this.state.ended.is_none() => {
+            Message::Stop if this.state().ended.is_none() => {
                 this.append(RunEvent::StopRequested).await?;
             }
             Message::Stop => {}
             Message::Interrupt(reply) => {
-                if this.state.outcome().is_none() {
+                if this.state().outcome().is_none() {
                     this.append(RunEvent::Interrupted).await?;
                 }
                 this.leaving = Some(reply);
@@ -202,108 +199,33 @@ impl Actor for Coordinator {
 }
 
 impl Coordination {
-    /// Rebuilds the run from its journal, or begins it.
+    /// Takes the run up, or begins it.
     async fn open(start: Start) -> Result<Self, ActorProcessingErr> {
         let Start { run, wake } = start;
-        let now = run.clock.now();
-        // The home has one owner, and the owner one coordinator a run: the lease only has to outlive
-        // any pause of this process. A later owner takes it over by its higher epoch.
-        let until = now + jiff::SignedDuration::from_hours(24 * 365);
-        let lease = run.store.lease(&run.id, "engine", now, until).await?;
-        let records = match run.store.read_run(&run.id, 1).await {
-            Ok(records) => records,
-            Err(Error::Missing { .. }) => Vec::new(),
-            Err(error) => return Err(error.into()),
-        };
-        let fired = RunEvent::Fired {
-            firing: run.firing.clone(),
-            root: run.root.clone(),
-        };
-        let (state, begun) = match RunState::fold(&records)? {
-            Some(state) => (state, true),
-            None => {
-                run.store.append(&lease, 1, now, &fired).await?;
-                let first = Record::new(1, lease.epoch, now, fired);
-                (RunState::begin(&first)?, false)
-            }
-        };
-        let mut this = Self {
+        let (store, clock) = (Arc::clone(&run.store), Arc::clone(&run.clock));
+        let journal = RunJournal::open(store, clock, &run.firing, &run.root, wake).await?;
+        Ok(Self {
             run,
-            lease,
-            state,
+            journal,
             work: BTreeMap::new(),
             deadline: None,
             leaving: None,
-        };
-        if wake == Wake::Park {
-            if this.state.outcome().is_none() {
-                this.append(RunEvent::Interrupted).await?;
-            }
-        } else if begun && this.goes_on(&wake) {
-            // Calls of a process that is gone are paid in full: nobody knows what they used.
-            this.run.store.settle_lost(&this.run.id).await?;
-            let reason = match &wake {
-                Wake::Recover | Wake::Stop | Wake::Park => WakeReason::Recovered,
-                Wake::Continue => WakeReason::Continued,
-                Wake::Answer(..) => WakeReason::Answered,
-            };
-            // A run that has not heard yet that it asked finds the answer once it has.
-            if let Wake::Answer(item, answer) = wake.clone()
-                && this.state.waiting.is_some()
-            {
-                this.append(RunEvent::Answered { item, answer }).await?;
-            }
-            if wake == Wake::Stop {
-                this.append(RunEvent::StopRequested).await?;
-            }
-            let epoch = this.lease.epoch;
-            this.append(RunEvent::Woken { epoch, reason }).await?;
-            let woken = HomeEvent::RunWoken {
-                run: this.run.id.clone(),
-            };
-            // By the home, a run whose process died at work is at work still.
-            let home = this.run.store.home();
-            if home.run(&this.run.id).is_some_and(|run| !run.at_work()) {
-                this.run.store.record(vec![woken]).await?;
-            }
-        }
-        Ok(this)
+        })
     }
 
-    /// Whether there is something to wake for: not for a run that has ended, and not for one that waits
-    /// for an answer this is not.
-    fn goes_on(&self, wake: &Wake) -> bool {
-        let waits_on = self
-            .state
-            .waiting
-            .as_ref()
-            .is_some_and(|waiting| match wake {
-                Wake::Answer(item, _) => *item != waiting.item,
-                Wake::Stop => false,
-                Wake::Recover | Wake::Continue | Wake::Park => true,
-            });
-        self.state.ended.is_none() && !waits_on
+    fn state(&self) -> &RunState {
+        self.journal.state()
     }
 
-    /// Writes one event, then folds it in. Nothing that follows from it happens before.
     async fn append(&mut self, event: RunEvent) -> Result<(), ActorProcessingErr> {
-        let at = self.run.clock.now();
-        let record = Record::new(self.state.seq + 1, self.lease.epoch, at, event);
-        let mut after = self.state.clone();
-        after.apply(&record)?;
-        self.run
-            .store
-            .append(&self.lease, record.seq, at, &record.event)
-            .await?;
-        self.state = after;
-        Ok(())
+        Ok(self.journal.append(event).await?)
     }
 
     /// Does what comes next until there is nothing to do but wait.
     async fn advance(&mut self, myself: &ActorRef<Message>) -> Result<(), ActorProcessingErr> {
         loop {
-            let before = self.state.seq;
-            for action in next(&self.run.rules, &self.state) {
+            let before = self.state().seq;
+            for action in next(&self.run.rules, self.state()) {
                 match action {
                     Action::Take(step) => {
                         self.append(RunEvent::Started { step: step.clone() })
@@ -330,32 +252,24 @@ impl Coordination {
                     }
                 }
             }
-            if let Some((item, answer)) = self.answered() {
-                self.append(RunEvent::Answered { item, answer }).await?;
+            if self.journal.hear().await? {
                 continue;
             }
-            if self.state.outcome().is_some() {
+            if self.state().outcome().is_some() {
                 self.rest().await?;
                 myself.stop(None);
                 return Ok(());
             }
-            if self.state.seq == before {
+            if self.state().seq == before {
                 return Ok(());
             }
         }
     }
 
-    /// The answer to the item the run waits for, where it was given before the run came to wait.
-    fn answered(&self) -> Option<(ItemNumber, Answer)> {
-        let item = self.state.waiting.as_ref()?.item;
-        let answer = self.run.store.home().inbox().get(item)?.answer.clone()?;
-        Some((item, answer))
-    }
-
     /// Begins a step that is journaled. A panic in it ends this step and nothing else.
     fn begin(&mut self, myself: &ActorRef<Message>, step: Step) {
         let (stop, stopped) = watch::channel(false);
-        let (run, state, to) = (Arc::clone(&self.run), self.state.clone(), myself.clone());
+        let (run, state, to) = (Arc::clone(&self.run), self.state().clone(), myself.clone());
         let doing = step.clone();
         let task = tokio::spawn(async move {
             let acting = act::perform(run, state, doing.clone(), stopped, to.clone());
@@ -409,45 +323,12 @@ impl Coordination {
 
     /// Tells the home how the run stands, and gives the run up.
     async fn rest(&mut self) -> Result<(), ActorProcessingErr> {
-        let Some(rested) = rested(&self.state) else {
-            return Ok(());
-        };
         // Before the home is told of the end: once it knows, nobody looks after the files any more.
-        if self.state.ended.is_some() {
+        if self.state().ended.is_some() {
             self.run.clean().await;
         }
-        // A run that is looked at after its end has told the home before.
-        let known = self
-            .run
-            .store
-            .home()
-            .run(&self.run.id)
-            .and_then(|run| run.outcome);
-        if known != self.state.outcome() {
-            self.run.store.record(vec![rested]).await?;
-        }
-        self.run.store.release(&self.lease).await?;
-        Ok(())
+        Ok(self.journal.rest().await?)
     }
-}
-
-/// What the home journal says of a run that rests or has ended.
-pub(crate) fn rested(state: &RunState) -> Option<HomeEvent> {
-    let delivered = state
-        .delivered
-        .as_ref()
-        .and_then(|delivered| delivered.branch.clone());
-    Some(HomeEvent::RunRested {
-        run: state.firing.run.clone(),
-        outcome: state.outcome()?,
-        changed: state
-            .ended
-            .as_ref()
-            .map_or_else(|| state.changed(), |end| end.changed),
-        reason: rest_reason(state),
-        branch: delivered.or_else(|| state.branch.clone()),
-        item: state.waiting.as_ref().map(|waiting| waiting.item),
-    })
 }
 
 /// What is journaled of a step whose task broke.

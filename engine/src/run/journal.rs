@@ -87,16 +87,18 @@ impl RunJournal {
     async fn wake(&mut self, wake: Wake) -> Result<(), Error> {
         // Calls of a process that is gone are paid in full: nobody knows what they used.
         self.store.settle_lost(&self.state.firing.run).await?;
+        let stop = wake == Wake::Stop;
         let reason = match &wake {
             Wake::Recover | Wake::Stop | Wake::Park => WakeReason::Recovered,
             Wake::Continue => WakeReason::Continued,
             Wake::Answer(..) => WakeReason::Answered,
         };
+        // A run that has not heard yet that it asked finds the answer once it has.
         if let Wake::Answer(item, answer) = wake
             && self.state.waiting.is_some()
         {
             self.append(RunEvent::Answered { item, answer }).await?;
-        } else if wake == Wake::Stop {
+        } else if stop {
             self.append(RunEvent::StopRequested).await?;
         }
         let epoch = self.lease.epoch;
@@ -110,17 +112,22 @@ impl RunJournal {
         Ok(())
     }
 
-    /// Whether there is something to wake for: not for a run that has ended, and not for one that rests
-    /// for another reason than this one ends.
+    /// Whether there is something to wake for: not for a run that has ended, and not for one that waits
+    /// for an answer this is not.
     fn goes_on(&self, wake: &Wake) -> bool {
-        let rests_on = match (wake, &self.state.waiting) {
-            (Wake::Stop, _) => false,
-            (Wake::Answer(item, _), Some(waiting)) => *item != waiting.item,
-            // It has heard of this answer before.
-            (Wake::Answer(..), None) => self.state.interrupted,
-            (Wake::Recover | Wake::Continue | Wake::Park, waiting) => waiting.is_some(),
-        };
-        self.state.ended.is_none() && !rests_on
+        let waits_on = self
+            .state
+            .waiting
+            .as_ref()
+            .is_some_and(|waiting| match wake {
+                Wake::Answer(item, _) => *item != waiting.item,
+                Wake::Stop => false,
+                Wake::Recover | Wake::Continue | Wake::Park => true,
+            });
+        // A coordinator that was still at work then may have heard it by itself.
+        let heard = |item| self.state.answers.iter().any(|had| had.item == item);
+        let again = matches!(wake, Wake::Answer(item, _) if heard(*item));
+        self.state.ended.is_none() && !waits_on && !again
     }
 
     /// The run as its journal has it.
@@ -154,7 +161,10 @@ impl RunJournal {
             return Ok(false);
         };
         let home = self.store.home();
-        let given = home.inbox().get(item).and_then(|entry| entry.answer.clone());
+        let given = home
+            .inbox()
+            .get(item)
+            .and_then(|entry| entry.answer.clone());
         let Some(answer) = given else {
             return Ok(false);
         };
@@ -172,9 +182,7 @@ impl RunJournal {
         };
         // A run that is looked at after its end has told the home before.
         let home = self.store.home();
-        let known = home
-            .run(&self.state.firing.run)
-            .and_then(|run| run.outcome);
+        let known = home.run(&self.state.firing.run).and_then(|run| run.outcome);
         if known != self.state.outcome() {
             self.store.record(vec![rested]).await?;
         }

@@ -3,6 +3,7 @@
 pub(crate) mod act;
 pub(crate) mod actor;
 mod ask;
+pub(crate) mod journal;
 pub(crate) mod judge;
 pub(crate) mod next;
 mod notes;
