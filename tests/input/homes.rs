@@ -144,7 +144,7 @@ goal = "out is there"
 [workspace]
 repo = "{}"
 [worker]
-command = ["sh", "-c", "test ! -e '{}' || dd if=/dev/zero of=big bs=4k; rm -f big-not; echo x > out"]
+command = ["sh", "-c", "test ! -e '{}' || dd if=/dev/zero of=big bs=4k; echo x > out"]
 [[check]]
 run = "test -e out"
 "#,
@@ -168,6 +168,7 @@ else "$1" run "$2" --json; fi | tail -n 1
     let Some(said) = in_own_mounts(&marked.bench, script, &[&file, &full]) else {
         return;
     };
+    eprintln!("{said}");
     let (before, after) = said.split_once("\nroom\n").expect(&said);
     assert!(
         before.contains("code 1") || before.contains("code 22"),

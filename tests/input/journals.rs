@@ -4,7 +4,7 @@
 use std::{
     fs::{self, OpenOptions},
     io::Write as _,
-    path::PathBuf,
+    path::{Path, PathBuf},
 };
 
 use ronde_tests::{Bench, git, write};
@@ -81,7 +81,7 @@ run = "test -e out"
     }
 }
 
-fn append(file: &PathBuf, text: &[u8]) {
+fn append(file: &Path, text: &[u8]) {
     let mut file = OpenOptions::new()
         .append(true)
         .open(file)
@@ -90,7 +90,7 @@ fn append(file: &PathBuf, text: &[u8]) {
 }
 
 /// Changes a letter inside the second line of a journal, and gives the offset of that line.
-fn damage(file: &PathBuf) -> usize {
+fn damage(file: &Path) -> usize {
     let mut bytes = fs::read(file).expect("a journal");
     let line = bytes
         .iter()

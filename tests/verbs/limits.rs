@@ -207,7 +207,7 @@ fn a_budget_of_a_day_is_for_all_its_runs() {
     let file = a_loop(
         &root,
         "daily",
-        &format!("{worker}{check}[budget.day]\ntokens = 6000\n"),
+        &format!("{worker}{check}[budget.day]\ntokens = 10000\n"),
     );
     let first = run(&bench, &file);
     assert_eq!(first.code, Some(0), "{first:?}");
@@ -219,7 +219,7 @@ fn a_budget_of_a_day_is_for_all_its_runs() {
     // All loops of a project have a day, too.
     write(
         &root,
-        &[(".ronde/config.toml", "[budget.day]\ntokens = 6000\n")],
+        &[(".ronde/config.toml", "[budget.day]\ntokens = 10000\n")],
     );
     let other = a_loop(&root, "other", &format!("{worker}{check}"));
     let third = run(&bench, &other);

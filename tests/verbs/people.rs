@@ -6,7 +6,7 @@ use std::{fs, path::Path};
 use ronde_tests::{Bench, contents, end_of, git, write};
 use serde_json::{Value, json};
 
-use super::{GREEN, a_loop, run, scripted};
+use super::{a_loop, run, scripted};
 use crate::bench;
 
 /// A worker that wants to do what it may do only after a yes. The second attempt sees what came of it.
@@ -317,5 +317,4 @@ fn secrets_of_the_environment_come_nowhere_unless_named() {
             .stdout
             .contains(CANARY)
     );
-    let _unused = GREEN;
 }
