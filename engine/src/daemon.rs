@@ -22,7 +22,7 @@ use ronde_trigger::actor as trigger;
 use ronde_workspace::Git;
 use tokio::{
     net::UnixListener,
-    sync::{broadcast, oneshot, watch},
+    sync::{Mutex, broadcast, oneshot, watch},
     task::JoinHandle,
 };
 
@@ -114,6 +114,7 @@ impl Daemon {
             live,
             fatal: watch::Sender::new(None),
             leaving: AtomicBool::new(false),
+            firing: Mutex::default(),
             budget,
             handoff,
         });

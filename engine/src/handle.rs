@@ -22,7 +22,7 @@ use ronde_state::{
     store::{Fired, Store},
 };
 use ronde_workspace::Git;
-use tokio::sync::{broadcast, oneshot, watch};
+use tokio::sync::{Mutex, broadcast, oneshot, watch};
 
 use crate::{
     event::{Event, What, project},
@@ -49,6 +49,8 @@ pub(crate) struct Shared {
     pub(crate) fatal: watch::Sender<Option<String>>,
     /// Whether this process leaves off: nothing fires any more.
     pub(crate) leaving: AtomicBool,
+    /// Held while it is decided whether something fires: two at once would not see each other.
+    pub(crate) firing: Mutex<()>,
     /// Pays for model calls.
     pub(crate) budget: ronde_budget::Handle,
     /// Asks people.
@@ -144,16 +146,17 @@ impl Handle {
     pub(crate) async fn start(&self, file: &Path, nonce: &str) -> Result<RunId, Refusal> {
         let frozen = Frozen::read(file)?;
         frozen.preflight(&self.shared).await?;
+        let definition = self.keep(&frozen).await?;
         let (project, loop_name) = (frozen.project(), frozen.definition.name.clone());
-        if let Some(run) = self
-            .shared
-            .store
-            .home()
-            .active_run(&project, &loop_name)
-            .map(|run| run.run.clone())
-        {
-            let slot = SlotId::manual(&project, &loop_name, nonce);
-            if RunId::of(&loop_name, &slot) != run {
+        let slot = SlotId::manual(&project, &loop_name, nonce);
+        let run = RunId::of(&loop_name, &slot);
+        let fired = {
+            let _alone = self.shared.firing.lock().await;
+            let store = &self.shared.store;
+            if let Some(busy) = store.home().active_run(&project, &loop_name)
+                && busy.run != run
+            {
+                let run = &busy.run;
                 return Err(Refusal::new(
                     RefusalKind::Conflict,
                     format!("run {run} of loop {loop_name} is at work"),
@@ -162,29 +165,18 @@ impl Handle {
                     "look on with `ronde logs {run} --follow`, or end it with `ronde stop {run}`"
                 )));
             }
-        }
-        let definition = self.keep(&frozen).await?;
-        let slot = SlotId::manual(&project, &loop_name, nonce);
-        let firing = Firing {
-            run: RunId::of(&loop_name, &slot),
-            slot,
-            project,
-            loop_name,
-            cause: Cause::Person,
-            due: self.shared.clock.now(),
-            definition,
+            let firing = Firing {
+                run,
+                slot,
+                project,
+                loop_name,
+                cause: Cause::Person,
+                due: self.shared.clock.now(),
+                definition,
+            };
+            store.fire_once(firing, &frozen.root, None).await?
         };
-        self.fire(firing, &frozen.root, None).await
-    }
-
-    /// Claims a slot and takes its run up; a slot that was taken before gives the run it became.
-    pub(crate) async fn fire(
-        &self,
-        firing: Firing,
-        root: &Path,
-        trigger: Option<ronde_protocol::Digest>,
-    ) -> Result<RunId, Refusal> {
-        match self.shared.store.fire_once(firing, root, trigger).await? {
+        match fired {
             Fired::Won(run) => {
                 self.take(&run, Wake::Recover).await?;
                 Ok(run)

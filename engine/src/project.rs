@@ -10,10 +10,13 @@ use std::{
 use async_trait::async_trait;
 use ronde_loops::TriggerSpec;
 use ronde_protocol::{
-    LoopName, ProjectId, RunId, SlotId, Timestamp,
+    ArtefactId, Digest, LoopName, ProjectId, RunId, SlotId, Timestamp,
     firing::{Cause, Firing, SkipReason},
 };
-use ronde_state::event::HomeEvent;
+use ronde_state::{
+    event::HomeEvent,
+    store::{Fired, Store},
+};
 use ronde_trigger::{
     Cron, Due, Schedule, Skip, SkippedSlots,
     actor::{Key, Slots, Watch},
@@ -23,6 +26,7 @@ use crate::{
     frozen::Frozen,
     handle::{Handle, Refusal, RefusalKind},
     http::ProjectReply,
+    run::actor::Wake,
 };
 
 /// The loop files of a project, sorted by name.
@@ -113,11 +117,28 @@ pub(crate) async fn open(handle: &Handle, root: &Path) -> Result<ProjectReply, R
 
 /// Writes down that a loop is served, and has the clockwork watch its triggers.
 async fn register(handle: &Handle, frozen: &Frozen) -> Result<(), Refusal> {
-    let store = &handle.shared().store;
     let definition = handle.keep(frozen).await?;
+    let shared = handle.shared();
+    let watches = enlist(&*shared.store, shared.clock.now(), frozen, definition).await?;
+    let (project, loop_name) = (frozen.project(), &frozen.definition.name);
+    handle.clockwork().set(&project, loop_name, watches);
+    Ok(())
+}
+
+/// Writes down that a loop is served with this definition, and gives its triggers as they are watched
+/// from `now` on.
+///
+/// # Errors
+/// Where nothing can be written down.
+pub(crate) async fn enlist(
+    store: &dyn Store,
+    now: Timestamp,
+    frozen: &Frozen,
+    definition: ArtefactId,
+) -> Result<Vec<(Digest, Watch)>, Refusal> {
     let (project, loop_name) = (frozen.project(), frozen.definition.name.clone());
     // Whole seconds, so that the instants of an interval read well.
-    let now = Timestamp::from_second(handle.shared().clock.now().as_second()).unwrap_or_default();
+    let now = Timestamp::from_second(now.as_second()).unwrap_or_default();
     let home = store.home();
     let mut events = Vec::new();
     if home
@@ -168,8 +189,7 @@ async fn register(handle: &Handle, frozen: &Frozen) -> Result<(), Refusal> {
             },
         ));
     }
-    handle.clockwork().set(&project, &loop_name, watches);
-    Ok(())
+    Ok(watches)
 }
 
 /// The instants of a trigger.
@@ -227,11 +247,41 @@ impl Slots for Firings {
 }
 
 async fn came(handle: &Handle, of: &Key, due: Due) -> Result<(), Refusal> {
-    if handle.shared().leaving.load(Ordering::Relaxed) {
+    let shared = handle.shared();
+    if shared.leaving.load(Ordering::Relaxed) {
         // It comes due again at the next start, and is caught up.
         return Ok(());
     }
-    let store = &handle.shared().store;
+    let fired = {
+        let _alone = shared.firing.lock().await;
+        match account(&*shared.store, of, &due).await? {
+            Some((firing, root)) => {
+                let trigger = Some(of.trigger.clone());
+                shared.store.fire_once(firing, &root, trigger).await?
+            }
+            None => return Ok(()),
+        }
+    };
+    // From here on the instant is accounted for: it does not come again whatever becomes of its run.
+    if let Fired::Won(run) = fired
+        && let Err(refusal) = handle.take(&run, Wake::Recover).await
+    {
+        tracing::error!(%run, %refusal, "a run that fired cannot be taken up");
+    }
+    Ok(())
+}
+
+/// Writes down what became no run of what came due, and gives what is to fire. Two of them at once, or
+/// one beside a start by hand, would not see each other: [`crate::handle::Shared::firing`] is held.
+///
+/// # Errors
+/// Where the loop or its trigger is not served any more, or nothing can be written down; nothing is
+/// then, so that the same instants may come again.
+pub(crate) async fn account(
+    store: &dyn Store,
+    of: &Key,
+    due: &Due,
+) -> Result<Option<(Firing, PathBuf)>, Refusal> {
     let slot = |at| SlotId::scheduled(&of.project, &of.loop_name, &of.trigger, at);
     let skipped = |row: &SkippedSlots, reason| HomeEvent::SlotsSkipped {
         project: of.project.clone(),
@@ -254,8 +304,7 @@ async fn came(handle: &Handle, of: &Key, due: Due) -> Result<(), Refusal> {
     let home = store.home();
     // A slot that has its run already is told again after a crash; the run is no overlap of itself.
     let fresh = due.fire.filter(|at| home.slot(&slot(*at)).is_none());
-    let busy = home.active_run(&of.project, &of.loop_name);
-    let fire = match (fresh, busy) {
+    let fire = match (fresh, home.active_run(&of.project, &of.loop_name)) {
         (Some(at), Some(busy)) => {
             let row = SkippedSlots {
                 why: Skip::Superseded,
@@ -263,38 +312,33 @@ async fn came(handle: &Handle, of: &Key, due: Due) -> Result<(), Refusal> {
                 last: at,
                 count: 1,
             };
-            rows.push(skipped(
-                &row,
-                SkipReason::Overlap {
-                    run: busy.run.clone(),
-                },
-            ));
+            let run = busy.run.clone();
+            rows.push(skipped(&row, SkipReason::Overlap { run }));
             None
         }
-        (fresh, _) => fresh,
+        (Some(at), None) => Some(firing(store, of, at).await?),
+        (None, _) => None,
     };
     if !rows.is_empty() {
         store.record(rows).await?;
     }
-    let Some(at) = fire else { return Ok(()) };
-    let Some(served) = home.served(&of.project, &of.loop_name) else {
-        return Err(Refusal::new(
-            RefusalKind::Missing,
-            format!("loop {} is not served", of.loop_name),
-        ));
-    };
+    Ok(fire)
+}
+
+/// What a slot of a trigger starts, and the root folder of its project.
+async fn firing(store: &dyn Store, of: &Key, at: Timestamp) -> Result<(Firing, PathBuf), Refusal> {
+    let home = store.home();
+    let missing = |message: String| Refusal::new(RefusalKind::Missing, message);
+    let served = home
+        .served(&of.project, &of.loop_name)
+        .ok_or_else(|| missing(format!("loop {} is not served", of.loop_name)))?;
     let frozen = Frozen::load(&store.get_artefact(&served.definition).await?)?;
     let trigger = frozen
         .definition
         .triggers
         .iter()
         .find(|trigger| trigger.hash == of.trigger)
-        .ok_or_else(|| {
-            Refusal::new(
-                RefusalKind::Missing,
-                "the trigger is not in its loop any more",
-            )
-        })?;
+        .ok_or_else(|| missing("the trigger is not in its loop any more".to_owned()))?;
     let cause = match trigger.spec {
         TriggerSpec::Cron(_) => Cause::Cron {
             trigger: trigger.index,
@@ -303,7 +347,7 @@ async fn came(handle: &Handle, of: &Key, due: Due) -> Result<(), Refusal> {
             trigger: trigger.index,
         },
     };
-    let slot = slot(at);
+    let slot = SlotId::scheduled(&of.project, &of.loop_name, &of.trigger, at);
     let firing = Firing {
         run: RunId::of(&of.loop_name, &slot),
         slot,
@@ -313,8 +357,5 @@ async fn came(handle: &Handle, of: &Key, due: Due) -> Result<(), Refusal> {
         due: at,
         definition: served.definition.clone(),
     };
-    handle
-        .fire(firing, &frozen.root, Some(of.trigger.clone()))
-        .await?;
-    Ok(())
+    Ok((firing, frozen.root))
 }

@@ -1,12 +1,14 @@
 //! The report of a run: claim, artefact, observation, scope. Made from the journal alone, and careful to
 //! keep three ends apart: the worker finished, ronde stopped it, the goal is reached.
 
-use std::{fmt::Write as _, path::Path};
+use std::{fmt::Write as _, path::Path, time::Duration};
 
+use ronde_loops::Limits;
 use ronde_protocol::{RunId, outcome::Outcome, verdict::Finding};
 use ronde_state::{local::LocalReader, run::RunState};
 
 use crate::{
+    cli::took,
     frozen::Frozen,
     handle::{Refusal, RefusalKind},
 };
@@ -33,20 +35,31 @@ pub(crate) fn state(reader: &LocalReader, run: &RunId) -> Result<RunState, Refus
 pub(crate) fn of_run(home: &Path, run: &RunId) -> Result<String, Refusal> {
     let reader = LocalReader::open(home)?;
     let state = state(&reader, run)?;
-    let repo = reader
-        .get_artefact(&state.firing.definition)
-        .ok()
-        .and_then(|bytes| Frozen::load(&bytes).ok())
-        .map(|frozen| {
-            crate::wiring::repository(&frozen, home)
-                .display()
-                .to_string()
-        });
-    Ok(compose(&state, repo.as_deref()))
+    let frozen = definition(&reader, &state);
+    let repo = frozen.as_ref().map(|frozen| {
+        crate::wiring::repository(frozen, home)
+            .display()
+            .to_string()
+    });
+    let limits = frozen.as_ref().map(|frozen| &frozen.definition.limits);
+    Ok(compose(&state, repo.as_deref(), limits))
+}
+
+/// The definition a run goes by, where it can still be read.
+fn definition(reader: &LocalReader, state: &RunState) -> Option<Frozen> {
+    let bytes = reader.get_artefact(&state.firing.definition).ok()?;
+    Frozen::load(&bytes).ok()
+}
+
+/// The limits of a run, where they can be read.
+pub(crate) fn limits_of(home: &Path, run: &RunId) -> Option<Limits> {
+    let reader = LocalReader::open(home).ok()?;
+    let state = state(&reader, run).ok()?;
+    Some(definition(&reader, &state)?.definition.limits)
 }
 
 /// The report in words.
-pub(crate) fn compose(state: &RunState, repo: Option<&str>) -> String {
+pub(crate) fn compose(state: &RunState, repo: Option<&str>, limits: Option<&Limits>) -> String {
     let mut text = String::new();
     let outcome = state
         .outcome()
@@ -60,6 +73,7 @@ pub(crate) fn compose(state: &RunState, repo: Option<&str>) -> String {
     artefact(&mut text, state, repo);
     observation(&mut text, state);
     scope(&mut text, state);
+    row(&mut text, "budget", &budget(state, limits), 1);
     if state.interrupted {
         let _infallible = writeln!(text, "next         ronde continue {}", state.firing.run);
     }
@@ -189,18 +203,45 @@ fn scope(text: &mut String, state: &RunState) {
         .attempt()
         .and_then(|a| a.snapshot.as_ref())
         .map_or(0, |(_, paths)| paths.len());
-    let spent = state.usage.amount();
-    let _infallible = writeln!(
-        text,
-        "             {} attempts, {} iterations, {} tokens, {}, {changed} paths changed",
-        state.attempts.len(),
-        state.iterations,
-        spent.tokens,
-        spent.cost
-    );
+    let _infallible = writeln!(text, "             {changed} paths changed");
     if state.outcome() == Some(Outcome::Done) && !state.changed() {
         text.push_str("             nothing had to change\n");
     }
+}
+
+/// What was spent, and of how much.
+fn budget(state: &RunState, limits: Option<&Limits>) -> String {
+    let spent = state.usage.amount();
+    let of = |value: String, limit: Option<String>| match limit {
+        Some(limit) => format!("{value} of {limit}"),
+        None => value,
+    };
+    let millis = |time: Duration| took(u64::try_from(time.as_millis()).unwrap_or(u64::MAX));
+    let parts = [
+        (
+            "attempts",
+            state.attempts.len().to_string(),
+            limits.map(|l| l.attempts.to_string()),
+        ),
+        (
+            "iterations",
+            state.iterations.to_string(),
+            limits.map(|l| l.iterations.to_string()),
+        ),
+        (
+            "tokens",
+            spent.tokens.to_string(),
+            limits.and_then(|l| l.tokens).map(|l| l.to_string()),
+        ),
+        (
+            "cost",
+            spent.cost.to_string(),
+            limits.and_then(|l| l.cost).map(|l| l.to_string()),
+        ),
+        ("time", millis(state.active), limits.map(|l| millis(l.time))),
+    ];
+    let parts = parts.map(|(name, value, limit)| format!("{name} {}", of(value, limit)));
+    parts.join(", ")
 }
 
 /// A row whose value is cut to some lines and hangs under its name.

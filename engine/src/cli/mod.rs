@@ -20,6 +20,8 @@ mod stop;
 mod validate;
 mod watch;
 
+pub(crate) use screen::took;
+
 use std::{
     io::IsTerminal as _,
     path::{Path, PathBuf},

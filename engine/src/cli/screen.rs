@@ -4,6 +4,7 @@ use std::{io::IsTerminal as _, time::Duration};
 
 use indicatif::{ProgressBar, ProgressStyle};
 use owo_colors::{OwoColorize as _, Style};
+use ronde_loops::Limits;
 use ronde_protocol::{
     MicroUsd, Usage,
     outcome::Outcome,
@@ -21,6 +22,7 @@ pub(crate) struct Screen {
     iterations: u32,
     usage: Usage,
     doing: String,
+    limits: Option<Limits>,
 }
 
 impl Screen {
@@ -45,7 +47,13 @@ impl Screen {
             iterations: 0,
             usage: Usage::default(),
             doing: String::new(),
+            limits: None,
         }
+    }
+
+    /// Says of how much is spent.
+    pub(crate) fn limits(&mut self, limits: Option<Limits>) {
+        self.limits = limits;
     }
 
     /// Shows one event.
@@ -71,18 +79,28 @@ impl Screen {
     /// Draws the last line anew.
     pub(crate) fn tick(&self) {
         let mut parts = Vec::new();
+        let limits = self.limits.as_ref();
+        let of = |limit: Option<String>| limit.map(|limit| format!("/{limit}")).unwrap_or_default();
         if self.attempt > 0 {
-            parts.push(format!("attempt {}", self.attempt));
+            let most = of(limits.map(|limits| limits.attempts.to_string()));
+            parts.push(format!("attempt {}{most}", self.attempt));
         }
         if self.iterations > 0 {
-            parts.push(format!("iteration {}", self.iterations));
+            let most = of(limits.map(|limits| limits.iterations.to_string()));
+            parts.push(format!("iteration {}{most}", self.iterations));
         }
         let spent = self.usage.amount();
         if spent.tokens > 0 {
-            parts.push(format!("{} tokens", spent.tokens));
+            let most = of(limits
+                .and_then(|limits| limits.tokens)
+                .map(|most| most.to_string()));
+            parts.push(format!("{}{most} tokens", spent.tokens));
         }
         if spent.cost > MicroUsd(0) {
-            parts.push(spent.cost.to_string());
+            let most = of(limits
+                .and_then(|limits| limits.cost)
+                .map(|most| most.to_string()));
+            parts.push(format!("{}{most}", spent.cost));
         }
         parts.push(self.doing.clone());
         self.bar.set_message(parts.join(" · "));
@@ -280,11 +298,35 @@ fn outcome_word(outcome: Outcome) -> String {
 
 /// A duration for people.
 pub(crate) fn took(ms: u64) -> String {
-    if ms < 1_000 {
-        format!("{ms} ms")
-    } else if ms < 120_000 {
-        format!("{}.{} s", ms / 1_000, ms % 1_000 / 100)
-    } else {
-        format!("{} min {} s", ms / 60_000, ms % 60_000 / 1_000)
+    let (seconds, minutes, hours) = (ms / 1_000, ms / 60_000, ms / 3_600_000);
+    let two = |large: u64, unit: &str, small: u64, less: &str| match small {
+        0 => format!("{large} {unit}"),
+        small => format!("{large} {unit} {small} {less}"),
+    };
+    match () {
+        () if seconds == 0 => format!("{ms} ms"),
+        () if minutes < 2 => format!("{seconds}.{} s", ms % 1_000 / 100),
+        () if hours < 1 => two(minutes, "min", seconds % 60, "s"),
+        () => two(hours, "h", minutes % 60, "min"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::took;
+
+    #[test]
+    fn durations_as_people_say_them() {
+        let table = [
+            (5, "5 ms"),
+            (1_250, "1.2 s"),
+            (90_000, "90.0 s"),
+            (185_000, "3 min 5 s"),
+            (7_200_000, "2 h"),
+            (9_000_000, "2 h 30 min"),
+        ];
+        for (ms, want) in table {
+            assert_eq!(took(ms), want);
+        }
     }
 }

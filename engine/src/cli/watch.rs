@@ -32,6 +32,7 @@ pub(crate) async fn watch(
 ) -> Result<ExitCode, Refusal> {
     let run = &begun.run;
     let mut screen = Screen::new(look.json);
+    screen.limits(report::limits_of(home, run));
     let failed = |error: std::io::Error| Refusal::new(RefusalKind::Failed, error.to_string());
     let mut interrupt = signal(SignalKind::interrupt()).map_err(failed)?;
     let mut terminate = signal(SignalKind::terminate()).map_err(failed)?;
