@@ -154,15 +154,23 @@ impl Actor for Clockwork {
 
 impl State {
     fn set(&mut self, project: &ProjectId, loop_name: &LoopName, watches: Vec<(Digest, Watch)>) {
-        self.watched
-            .retain(|key, _| key.project != *project || key.loop_name != *loop_name);
-        for (trigger, watch) in watches {
+        let (mut before, rest): (BTreeMap<_, _>, BTreeMap<_, _>) =
+            std::mem::take(&mut self.watched)
+                .into_iter()
+                .partition(|(key, _)| key.project == *project && key.loop_name == *loop_name);
+        self.watched = rest;
+        for (trigger, mut watch) in watches {
             let key = Key {
                 project: project.clone(),
                 loop_name: loop_name.clone(),
                 trigger,
             };
-            self.watched.insert(key, Watched { watch, busy: false });
+            // What is just being told is not told again.
+            let busy = before.remove(&key).is_some_and(|before| {
+                watch.watermark = watch.watermark.max(before.watch.watermark);
+                before.busy
+            });
+            self.watched.insert(key, Watched { watch, busy });
         }
     }
 
