@@ -59,6 +59,7 @@ fn much_output_does_not_fill_the_memory() {
         peak = peak.max(peak_memory(pid).unwrap_or(0));
         last = line;
     }
+    eprintln!("ronde held {peak} bytes at most");
     assert!(peak > 0, "it was seen");
     assert!(peak < MEMORY, "ronde held {peak} bytes");
     let last: Value = serde_json::from_str(&last).expect("JSON");
