@@ -65,6 +65,29 @@ struct Entry {
     failures: u32,
 }
 
+impl Entry {
+    /// Tells a coordinator what was wanted of its run while it was being taken up: to stop, or to rest.
+    /// What is to come after the rest stays for later.
+    fn tell_early(&mut self, actor: &ActorRef<RunMessage>) {
+        while let Some((Wake::Stop | Wake::Park, _)) = self.then.front()
+            && let Some((wake, reply)) = self.then.pop_front()
+        {
+            let rests = wake == Wake::Park;
+            let message = if rests {
+                RunMessage::Interrupt(oneshot::channel().0)
+            } else {
+                RunMessage::Stop
+            };
+            // One that is just ending needs neither.
+            let _ended = actor.cast(message);
+            answer(reply, Ok(()));
+            if rests {
+                return;
+            }
+        }
+    }
+}
+
 impl Actor for Supervisor {
     type Msg = Message;
     type State = Supervision;
@@ -192,6 +215,9 @@ impl Supervision {
                 // A run may have come to its rest before this message was read.
                 let ended = matches!(actor.get_status(), ractor::ActorStatus::Stopped);
                 let cell = actor.get_cell();
+                if !ended {
+                    entry.tell_early(&actor);
+                }
                 entry.actor = Some(actor);
                 if ended {
                     self.ended(myself, &cell, None).await;
