@@ -10,9 +10,10 @@ use std::{
 };
 
 use ractor::Actor;
-use ronde_protocol::{Clock, Digest, outcome::Outcome};
+use ronde_protocol::{Clock, Digest, handoff::Answer, outcome::Outcome};
 use ronde_sandbox::Spawner;
 use ronde_state::{
+    event::HomeEvent,
     home::RunSummary,
     local::LocalStore,
     run::RunState,
@@ -250,7 +251,29 @@ async fn recover(handle: &Handle, leftovers: Leftovers) -> Result<(), Refusal> {
     for run in runs {
         if let Err(refusal) = recover_run(handle, &run, leftovers).await {
             tracing::error!(run = %run.run, error = %refusal, "the run cannot be taken up");
+            given_up(handle, &run, &refusal).await?;
         }
+    }
+    Ok(())
+}
+
+/// Puts on record that a run at work cannot go on: it must not stand in the way of its loop for ever.
+async fn given_up(handle: &Handle, run: &RunSummary, why: &Refusal) -> Result<(), Refusal> {
+    let store = &handle.shared().store;
+    let home = store.home();
+    if home
+        .run(&run.run)
+        .is_some_and(|known| known.outcome.is_none())
+    {
+        let rested = HomeEvent::RunRested {
+            run: run.run.clone(),
+            outcome: Outcome::Failed,
+            changed: false,
+            reason: why.to_string(),
+            branch: run.branch.clone(),
+            item: None,
+        };
+        store.record(vec![rested]).await?;
     }
     Ok(())
 }
@@ -267,36 +290,61 @@ async fn recover_run(
         Err(StoreError::Missing { .. }) => None,
         Err(error) => return Err(error.into()),
     };
-    let left = match leftovers {
-        Leftovers::TakeUp => Wake::Recover,
-        Leftovers::Park => Wake::Park,
-    };
-    let Some(state) = state else {
-        return handle.take(&run.run, left).await;
-    };
-    match state.outcome() {
-        None => handle.take(&run.run, left).await,
-        Some(Outcome::Interrupted) if leftovers == Leftovers::TakeUp => {
-            handle.take(&run.run, Wake::Recover).await
-        }
-        Some(outcome) => {
-            if run.outcome != Some(outcome) {
-                if state.ended.is_some() {
-                    // The process died before it had put the run's files away.
-                    match Run::load(handle.shared(), &run.run).await {
-                        Ok(run) => run.clean().await,
-                        Err(error) => tracing::warn!(run = %run.run, %error, "its files are left"),
-                    }
-                }
-                store.record(rested(&state).into_iter().collect()).await?;
-            }
-            // It was answered, and the process died before the run heard of it.
-            match handle.answered(&state) {
-                Some((item, answer)) if leftovers == Leftovers::TakeUp => {
-                    handle.take(&run.run, Wake::Answer(item, answer)).await
-                }
-                _ => Ok(()),
+    let home = store.home();
+    let item = state.as_ref().and_then(|state| state.waiting.as_ref());
+    let entry = item.and_then(|waiting| home.inbox().get(waiting.item));
+    let answer = entry.and_then(|entry| entry.answer.clone());
+    let Left { untold, wake } = left(run.outcome, state.as_ref(), answer, leftovers);
+    if let Some(rested) = untold {
+        if state.is_some_and(|state| state.ended.is_some()) {
+            // The process died before it had put the run's files away.
+            match Run::load(handle.shared(), &run.run).await {
+                Ok(run) => run.clean().await,
+                Err(error) => tracing::warn!(run = %run.run, %error, "its files are left"),
             }
         }
+        store.record(vec![rested]).await?;
+    }
+    match wake {
+        Some(wake) => handle.take(&run.run, wake).await,
+        None => Ok(()),
+    }
+}
+
+/// What is to be made good of a run that a process left.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Left {
+    /// What the home has not heard.
+    pub(crate) untold: Option<HomeEvent>,
+    /// Why the run is taken up, where it is.
+    pub(crate) wake: Option<Wake>,
+}
+
+/// Decides what is to be made good of a run: `known` is how it stands by the home, `state` how by its
+/// own journal (none before its first record), `answer` what was said to the item it waits for.
+pub(crate) fn left(
+    known: Option<Outcome>,
+    state: Option<&RunState>,
+    answer: Option<Answer>,
+    leftovers: Leftovers,
+) -> Left {
+    let up = leftovers == Leftovers::TakeUp;
+    let Some((state, outcome)) = state.and_then(|state| Some((state, state.outcome()?))) else {
+        return Left {
+            untold: None,
+            wake: Some(if up { Wake::Recover } else { Wake::Park }),
+        };
+    };
+    if up && outcome == Outcome::Interrupted {
+        return Left {
+            untold: None,
+            wake: Some(Wake::Recover),
+        };
+    }
+    // It was answered, and the process died before the run heard of it.
+    let answered = state.waiting.as_ref().zip(answer).filter(|_| up);
+    Left {
+        untold: rested(state).filter(|_| known != Some(outcome)),
+        wake: answered.map(|(waiting, answer)| Wake::Answer(waiting.item, answer)),
     }
 }

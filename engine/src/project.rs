@@ -252,8 +252,16 @@ async fn came(handle: &Handle, of: &Key, due: Due) -> Result<(), Refusal> {
         // It comes due again at the next start, and is caught up.
         return Ok(());
     }
+    let able = match freshen(handle, of).await? {
+        Fresh::Gone => return Ok(()),
+        Fresh::Able => Ok(()),
+        Fresh::Unable(reason) => Err(reason),
+    };
     let fired = {
         let _alone = shared.firing.lock().await;
+        if let Err(reason) = able {
+            return unable(&*shared.store, of, &due, reason).await;
+        }
         match account(&*shared.store, of, &due).await? {
             Some((firing, root)) => {
                 let trigger = Some(of.trigger.clone());
@@ -267,6 +275,109 @@ async fn came(handle: &Handle, of: &Key, due: Due) -> Result<(), Refusal> {
         && let Err(refusal) = handle.take(&run, Wake::Recover).await
     {
         tracing::error!(%run, %refusal, "a run that fired cannot be taken up");
+    }
+    Ok(())
+}
+
+/// How a loop stands as its trigger comes due.
+enum Fresh {
+    /// Its file, or the trigger in it, is gone: nothing is due.
+    Gone,
+    /// It can run.
+    Able,
+    /// It cannot: why.
+    Unable(String),
+}
+
+/// Reads a loop's file again as its trigger comes due: the definition that fires is the file of that
+/// moment. A file that is gone is served no longer; one that is wrong leaves the loop as it was, and is
+/// told.
+async fn freshen(handle: &Handle, of: &Key) -> Result<Fresh, Refusal> {
+    let shared = handle.shared();
+    let home = shared.store.home();
+    let Some(served) = home.served(&of.project, &of.loop_name) else {
+        handle
+            .clockwork()
+            .set(&of.project, &of.loop_name, Vec::new());
+        return Ok(Fresh::Gone);
+    };
+    let before = Frozen::load(&shared.store.get_artefact(&served.definition).await?)?;
+    let file = served.file.clone();
+    let read = tokio::task::spawn_blocking(move || Frozen::read(&file))
+        .await
+        .map_err(|error| Refusal::new(RefusalKind::Failed, error.to_string()))?;
+    let frozen = match read {
+        Ok(frozen) if frozen.definition.name == of.loop_name => frozen,
+        // It is another loop now, which the next `ronde serve` finds.
+        Ok(_) => return forget(handle, of).await,
+        Err(_) if !served.file.exists() => return forget(handle, of).await,
+        Err(error) => {
+            tracing::warn!(loop_name = %of.loop_name, "the loop goes on as it was, since its file is wrong now:\n{error}");
+            before.clone()
+        }
+    };
+    if frozen.bytes() != before.bytes() {
+        tracing::info!(loop_name = %of.loop_name, "the loop's file has changed");
+        register(handle, &frozen).await?;
+    }
+    let definition = &frozen.definition;
+    let known = definition
+        .triggers
+        .iter()
+        .any(|trigger| trigger.hash == of.trigger);
+    if !definition.enabled || !known {
+        return Ok(Fresh::Gone);
+    }
+    Ok(match frozen.preflight(shared).await {
+        Ok(()) => Fresh::Able,
+        Err(refusal) => Fresh::Unable(refusal.to_string()),
+    })
+}
+
+/// Serves a loop no longer.
+async fn forget(handle: &Handle, of: &Key) -> Result<Fresh, Refusal> {
+    tracing::warn!(loop_name = %of.loop_name, "the loop's file is gone; it is served no longer");
+    handle
+        .clockwork()
+        .set(&of.project, &of.loop_name, Vec::new());
+    let removed = HomeEvent::LoopRemoved {
+        project: of.project.clone(),
+        loop_name: of.loop_name.clone(),
+    };
+    handle.shared().store.record(vec![removed]).await?;
+    Ok(Fresh::Gone)
+}
+
+/// Writes down that nothing that came due could become a run.
+async fn unable(store: &dyn Store, of: &Key, due: &Due, reason: String) -> Result<(), Refusal> {
+    tracing::warn!(loop_name = %of.loop_name, %reason, "the loop cannot run now; its slot is skipped");
+    let home = store.home();
+    let seen = home.watermark(&of.project, &of.loop_name, &of.trigger);
+    let fire = due.fire.map(|at| SkippedSlots {
+        why: Skip::Missed,
+        first: at,
+        last: at,
+        count: 1,
+    });
+    let rows = due.skipped.iter().chain(&fire);
+    // What an earlier life has written down is not written twice.
+    let rows = rows.filter(|row| seen.is_none_or(|seen| row.last > seen));
+    let rows: Vec<_> = rows
+        .map(|row| HomeEvent::SlotsSkipped {
+            project: of.project.clone(),
+            loop_name: of.loop_name.clone(),
+            trigger: of.trigger.clone(),
+            slot: SlotId::scheduled(&of.project, &of.loop_name, &of.trigger, row.first),
+            first: row.first,
+            last: row.last,
+            count: row.count,
+            reason: SkipReason::Unable {
+                reason: reason.clone(),
+            },
+        })
+        .collect();
+    if !rows.is_empty() {
+        store.record(rows).await?;
     }
     Ok(())
 }

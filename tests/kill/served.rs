@@ -192,6 +192,7 @@ fn accounted(records: &[Value]) -> usize {
                     }
                     SkipReason::Superseded { by } => instead.push(by),
                     SkipReason::Missed => panic!("12 hours have not passed"),
+                    SkipReason::Unable { reason } => panic!("{reason}"),
                 }
                 assert_eq!(slots.insert(slot, first), None, "skipped and fired");
                 let of = came.entry((loop_name, trigger)).or_default();

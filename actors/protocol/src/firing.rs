@@ -59,4 +59,9 @@ pub enum SkipReason {
         /// The slot that started instead.
         by: SlotId,
     },
+    /// What the loop asks for could not be had at that moment.
+    Unable {
+        /// What, in words for a person.
+        reason: String,
+    },
 }
