@@ -8,6 +8,8 @@ mod frozen;
 mod handle;
 mod home;
 mod http;
+#[cfg(test)]
+mod machine;
 mod ports;
 mod project;
 mod report;

@@ -463,7 +463,7 @@ impl RunState {
             _ => {}
         }
         self.lost.remove(step);
-        self.failure = None;
+        self.failure.take_if(|(failed, _)| failed == step);
         self.in_flight.insert(step.clone());
         Ok(())
     }

@@ -101,6 +101,9 @@ fn deadline(rules: &Rules, state: &RunState) -> Option<Action> {
 
 /// The next step of a run at which nothing is under way.
 fn decide(rules: &Rules, state: &RunState) -> Action {
+    if let Some(action) = refused(state) {
+        return action;
+    }
     if let Some((step, error)) = &state.failure {
         return match step {
             // A verification that could not take place says nothing about the tree.
@@ -108,8 +111,8 @@ fn decide(rules: &Rules, state: &RunState) -> Action {
             _ => end(state, Outcome::Failed, &format!("{}: {error}", step.id())),
         };
     }
-    if let Some(action) = refused(state) {
-        return action;
+    if let Some(question) = begun(state) {
+        return Action::Take(question);
     }
     let Some(prepared) = &state.prepared else {
         return Action::Take(Step::Prepare);
@@ -203,6 +206,14 @@ fn decide(rules: &Rules, state: &RunState) -> Action {
             _ => again(rules, state, attempt),
         },
     }
+}
+
+/// The question that a process which is gone had begun to ask: its item may be in the inbox, and asking
+/// anything else under its number would be taken for it.
+fn begun(state: &RunState) -> Option<Step> {
+    let mut lost = state.lost.iter();
+    lost.find(|step| matches!(step, Step::Ask { question, .. } if *question == state.asked + 1))
+        .cloned()
 }
 
 /// What comes after an attempt that did not reach the goal.
