@@ -3,6 +3,7 @@
 mod limits;
 mod offline;
 mod people;
+mod served;
 mod signals;
 mod views;
 

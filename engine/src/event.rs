@@ -277,9 +277,14 @@ pub(crate) fn project(state: &RunState, record: &Record<RunEvent>) -> Vec<Event>
         RunEvent::Answered { item, .. } => whats.push(What::Answered { item: *item }),
         RunEvent::TimeUp => whats.push(What::TimeUp),
         RunEvent::StopRequested => whats.push(What::StopRequested),
-        RunEvent::Interrupted | RunEvent::Ended { .. } => {}
+        RunEvent::StepStopped { .. } | RunEvent::Interrupted | RunEvent::Ended { .. } => {}
     }
-    whats.extend(run_ended(state));
+    // A run at rest may still write how its steps were stopped; it rested before.
+    let rests = matches!(
+        record.event,
+        RunEvent::Waiting { .. } | RunEvent::Interrupted | RunEvent::Ended { .. }
+    );
+    whats.extend(run_ended(state).filter(|_| rests));
     whats
         .into_iter()
         .map(|what| Event {

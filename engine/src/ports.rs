@@ -15,7 +15,7 @@ use ronde_state::{
     event::{HomeEvent, ScopeLimit},
     store::{Reserved, Store},
 };
-use tokio::sync::OnceCell;
+use tokio::sync::SetOnce;
 
 use crate::{frozen::Frozen, handle::Handle, run::actor::Wake, wiring};
 
@@ -80,7 +80,7 @@ impl Inbox for HomeInbox {
 /// What follows from the inbox outside of it. Opened once the door stands.
 #[derive(Default)]
 pub(crate) struct Messenger {
-    handle: OnceCell<Handle>,
+    handle: SetOnce<Handle>,
 }
 
 impl Messenger {
@@ -94,18 +94,14 @@ impl Messenger {
 #[async_trait]
 impl Outside for Messenger {
     async fn notify(&self, entry: Entry, channel: String) {
-        let Some(handle) = self.handle.get() else {
-            return;
-        };
+        let handle = self.handle.wait().await;
         if let Err(error) = notify(handle, &entry, &channel).await {
             tracing::error!(item = entry.number, %channel, %error, "nobody was told");
         }
     }
 
     async fn expired(&self, number: ItemNumber) {
-        let Some(handle) = self.handle.get() else {
-            return;
-        };
+        let handle = self.handle.wait().await;
         let home = handle.shared().store.home();
         let Some(entry) = home.inbox().get(number) else {
             return;
@@ -120,27 +116,36 @@ impl Outside for Messenger {
     }
 }
 
-/// Sends again what a dead process was about to send: nobody saw whether it was, and a person who hears
-/// of an item twice is better off than one who never does.
+/// Tells what nobody has been told: of an item whose process died before it had, or whose telling
+/// failed. Where nobody saw how it ended it is sent again: a person who hears of an item twice is better
+/// off than one who never does.
 pub(crate) async fn tell_again(handle: &Handle) -> Result<(), ronde_state::store::Error> {
     let store = &handle.shared().store;
     let home = store.home();
     for (number, channel) in home.notifying() {
         let lost = "nobody saw whether it was sent".to_owned();
-        let (name, error) = (channel.to_owned(), Some(lost));
+        let (channel, error) = (channel.to_owned(), Some(lost));
         store
             .record(vec![HomeEvent::NotifyEnded {
                 number,
-                channel: name,
+                channel,
                 error,
             }])
             .await?;
-        let open = home
-            .inbox()
-            .get(number)
-            .filter(|entry| entry.answer.is_none());
-        if let Some(entry) = open.cloned() {
-            let (handle, channel) = (handle.clone(), channel.to_owned());
+    }
+    for entry in home.inbox().open() {
+        let Some(run) = home.run(&entry.item.run) else {
+            continue;
+        };
+        let definition = store.get_artefact(&run.definition).await;
+        let Some(frozen) = definition.ok().and_then(|bytes| Frozen::load(&bytes).ok()) else {
+            continue;
+        };
+        for channel in frozen.definition.handoff.notify {
+            if home.told(entry.number, &channel) {
+                continue;
+            }
+            let (handle, entry) = (handle.clone(), entry.clone());
             tokio::spawn(async move {
                 if let Err(error) = notify(&handle, &entry, &channel).await {
                     tracing::error!(item = entry.number, %channel, %error, "nobody was told");

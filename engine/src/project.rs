@@ -349,7 +349,12 @@ async fn forget(handle: &Handle, of: &Key) -> Result<Fresh, Refusal> {
 }
 
 /// Writes down that nothing that came due could become a run.
-async fn unable(store: &dyn Store, of: &Key, due: &Due, reason: String) -> Result<(), Refusal> {
+pub(crate) async fn unable(
+    store: &dyn Store,
+    of: &Key,
+    due: &Due,
+    reason: String,
+) -> Result<(), Refusal> {
     tracing::warn!(loop_name = %of.loop_name, %reason, "the loop cannot run now; its slot is skipped");
     let home = store.home();
     let seen = home.watermark(&of.project, &of.loop_name, &of.trigger);

@@ -313,6 +313,7 @@ impl RunState {
                 self.finished(step)?;
                 self.failure = Some((step.clone(), error.clone()));
             }
+            RunEvent::StepStopped { step } => self.finished(step)?,
             RunEvent::Prepared { base, tree, branch } => {
                 self.finished(&Step::Prepare)?;
                 self.prepared = Some(Prepared {

@@ -229,3 +229,30 @@ fn damage_in_the_home_stops_all_and_overwrites_nothing() {
         "it is kept as it is"
     );
 }
+
+/// A run that was killed at work and cannot be read any more does not stand in the way of its loop.
+#[test]
+fn damage_in_a_run_that_was_killed_at_work_blocks_nobody() {
+    let rest = Resting::new();
+    let file = rest.root.join(".ronde/loops/it.toml");
+    let mut running = rest
+        .bench
+        .start(["run".as_ref(), file.as_os_str(), "--json".as_ref()]);
+    let line = running.wait_for("\"progress\"");
+    let event: serde_json::Value = serde_json::from_str(&line).expect("JSON");
+    let killed = event["run"].as_str().expect("a run").to_owned();
+    running.kill();
+    rest.bench.wait_until_nothing_is_left();
+    damage(&rest.journal(&killed));
+    rest.go();
+    let ended = rest
+        .bench
+        .ronde(["run".as_ref(), file.as_os_str(), "--json".as_ref()]);
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    let rows = rest.bench.lines(["runs", "--json"]);
+    let row = rows.iter().find(|row| row["run"] == killed.as_str());
+    let row = row.expect("the run is known");
+    assert_eq!(row["outcome"], "failed");
+    let reason = row["reason"].as_str().expect("a reason");
+    assert!(reason.contains("damaged at byte"), "{reason}");
+}

@@ -179,3 +179,30 @@ fn detaching_needs_somebody_who_goes_on() {
     serve.signal(Signal::TERM);
     assert_eq!(serve.end().0, Some(0));
 }
+
+/// Whether somebody saw the end of a worker that can reach beyond its workspace decides whether a person
+/// is asked.
+#[test]
+fn a_worker_with_network_that_was_stopped_goes_on_and_one_that_was_killed_is_asked_about() {
+    let bench = bench();
+    let root = bench.project("project", &[("README", "x\n")]);
+    let go = bench.path("go");
+    let far = waits_for(&go).replace("[worker]", "[worker]\nnetwork = true");
+    let file = a_loop(&root, "far", &far);
+    let start = || bench.start(["run".as_ref(), file.as_os_str(), "--json".as_ref()]);
+    let mut stopped = start();
+    let id = run_of(&stopped.wait_for("\"progress\""));
+    stopped.signal(Signal::INT);
+    assert_eq!(stopped.end().0, Some(22));
+    let mut killed = bench.start(["continue", &id, "--json"]);
+    killed.wait_for("\"progress\"");
+    killed.kill();
+    bench.wait_until_nothing_is_left();
+    let asked = bench.ronde(["continue", &id, "--json"]);
+    assert_eq!(asked.code, Some(20), "{asked:?}");
+    let item = bench.lines(["inbox", "--json"]).remove(0);
+    assert_eq!(item["reason"], "unknown-effect");
+    std::fs::write(&go, "").expect("a file");
+    let ended = bench.ronde(["approve", "1", "--json"]);
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+}

@@ -125,7 +125,11 @@ impl Actor for Coordinator {
             Message::Ended(step, events) => {
                 this.work.remove(&step);
                 if this.leaving.is_some() {
-                    // What is told to a run at rest is not journaled: the step is done again.
+                    // It was stopped in order and its processes are gone: that is no unknown end. What it
+                    // would have said is not journaled, since the step is taken again.
+                    if this.state().in_flight.contains(&step) {
+                        this.append(RunEvent::StepStopped { step }).await?;
+                    }
                     return this.leave(&myself).await;
                 }
                 for event in events {

@@ -1,14 +1,14 @@
 //! The state files of a loop: what stays from one run to the next, laid into the worker's folder and kept
 //! as the worker left it.
 
-use std::{collections::BTreeMap, path::Path};
+use std::{collections::BTreeMap, io::Read as _, path::Path};
 
 use ronde_workspace::STATE_FOLDER;
 
 use super::act::Run;
 
 /// A state file is at most this large; more is cut off when it is kept.
-const LARGEST: usize = 1 << 20;
+const LARGEST: u64 = 1 << 20;
 
 /// Lays the state files into the worker's folder, and gives their texts.
 pub(super) async fn put(run: &Run, folder: &Path) -> Result<BTreeMap<String, String>, String> {
@@ -57,9 +57,10 @@ pub(super) async fn keep(run: &Run, folder: &Path) -> Result<(), String> {
         if !file.symlink_metadata().is_ok_and(|meta| meta.is_file()) {
             continue;
         }
-        let mut bytes =
-            std::fs::read(&file).map_err(|error| format!("{}: {error}", file.display()))?;
-        bytes.truncate(LARGEST);
+        let mut bytes = Vec::new();
+        std::fs::File::open(&file)
+            .and_then(|open| open.take(LARGEST).read_to_end(&mut bytes))
+            .map_err(|error| format!("{}: {error}", file.display()))?;
         run.store
             .set_state_file(
                 &run.firing.project,

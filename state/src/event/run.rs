@@ -43,6 +43,11 @@ pub enum RunEvent {
         /// What happened, in words for a person.
         error: String,
     },
+    /// A step was stopped in order before its end, and is to be taken again.
+    StepStopped {
+        /// The step.
+        step: Step,
+    },
     /// The workspace stands.
     Prepared {
         /// The commit the run is based on; the rules it is judged by are read there.

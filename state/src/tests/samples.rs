@@ -126,6 +126,12 @@ fn home_events() -> Vec<HomeEvent> {
         skipped(100, SkipReason::Overlap { run: run() }),
         skipped(300, SkipReason::Missed),
         skipped(
+            350,
+            SkipReason::Unable {
+                reason: "no such program".to_owned(),
+            },
+        ),
+        skipped(
             500,
             SkipReason::Superseded {
                 by: "p/nightly/t/9".into(),
@@ -311,6 +317,10 @@ fn run_events() -> Vec<RunEvent> {
             base: CommitId::from("b".repeat(40)),
             tree: tree(0),
             branch: Some("main".to_owned()),
+        },
+        started(Step::Verify { attempt: 0 }),
+        RunEvent::StepStopped {
+            step: Step::Verify { attempt: 0 },
         },
         started(Step::Verify { attempt: 0 }),
         RunEvent::VerdictGiven {
@@ -574,7 +584,7 @@ fn a_run_of_format_1_loads() {
     assert_eq!(state.outcome(), Some(Outcome::Stopped));
     assert_eq!(state.attempts.len(), 5);
     let (name, all) = variants!(RunEvent:
-        Fired Woken Started StepFailed Prepared Turn AttemptEnded Snapshot VerdictGiven Delivered
+        Fired Woken Started StepFailed StepStopped Prepared Turn AttemptEnded Snapshot VerdictGiven Delivered
         Waiting Noticed Answered TimeUp StopRequested Interrupted Ended);
     covers(&records, name, &all);
 }
