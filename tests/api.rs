@@ -81,3 +81,54 @@ fn a_worker_can_neither_read_the_home_nor_use_its_socket() {
     let token = std::fs::read_to_string(home.join("token")).unwrap_or_default();
     assert!(token.is_empty() || !tried.contains(&token), "{tried}");
 }
+
+/// Keys of people and agents lie in their homes, and neither a worker nor a check can read them.
+#[test]
+fn keys_in_the_persons_home_are_out_of_reach() {
+    let bench = bench();
+    let user = bench.path("user");
+    let keys = [
+        ".ssh/id",
+        ".claude/.credentials.json",
+        ".claude.json",
+        ".codex/auth.json",
+        ".config/gcloud/key",
+        ".cargo/credentials.toml",
+        ".local/share/opencode/auth.json",
+    ];
+    write(&user, &keys.map(|key| (key, "canary\n")));
+    write(&user, &[(".plain", "plain\n")]);
+    let root = bench.project(
+        "p",
+        &[(
+            "worker.sh",
+            "#!/bin/sh\ncat ~/.plain > got\ncat \"$@\" >> got\nexit 0\n",
+        )],
+    );
+    let paths: Vec<_> = keys
+        .iter()
+        .map(|key| user.join(key).display().to_string())
+        .collect();
+    let check = paths
+        .iter()
+        .map(|path| format!("! cat {path}"))
+        .collect::<Vec<_>>()
+        .join(" && ");
+    let text = format!(
+        "name = \"l\"\ngoal = \"g\"\n[worker]\ncommand = [\"./worker.sh\", \"{}\"]\n[[check]]\nrun = \"{check}\"\n",
+        paths.join("\", \"")
+    );
+    write(&root, &[("l.toml", &text)]);
+    let mut command = bench.command([
+        "run".as_ref(),
+        root.join("l.toml").as_os_str(),
+        "--json".as_ref(),
+    ]);
+    let ended = ronde_tests::end_of(command.env("HOME", &user));
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    let branch = ended.run_ended()["branch"]
+        .as_str()
+        .expect("a branch")
+        .to_owned();
+    assert_eq!(git(&root, &["show", &format!("{branch}:got")]), "plain");
+}

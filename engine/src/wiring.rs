@@ -15,8 +15,8 @@ use crate::{
     run::next::Rules,
 };
 
-/// Folders and files of a person's home that nothing a loop starts may read.
-const SECRETS: [&str; 14] = [
+/// Folders and files of a person's home where keys are kept: nothing a loop starts may read them.
+const SECRETS: [&str; 21] = [
     ".ssh",
     ".gnupg",
     ".aws",
@@ -25,12 +25,30 @@ const SECRETS: [&str; 14] = [
     ".docker",
     ".netrc",
     ".config/gh",
+    ".config/gcloud",
     ".config/ronde",
     ".cargo/credentials",
     ".cargo/credentials.toml",
     ".git-credentials",
     ".npmrc",
     ".pypirc",
+    ".pgpass",
+    ".password-store",
+    ".vault-token",
+    ".terraform.d",
+    ".m2/settings.xml",
+    ".gem/credentials",
+];
+
+/// Where agents keep their keys and what they said, as far as ronde knows them: only the agent itself
+/// may read its own. A variable that is set names the folder in the home's place.
+const AGENTS: [(&str, &str, &str); 6] = [
+    ("claude", "CLAUDE_CONFIG_DIR", ".claude"),
+    ("claude", "", ".claude.json"),
+    ("codex", "CODEX_HOME", ".codex"),
+    ("opencode", "", ".local/share/opencode"),
+    ("opencode", "", ".local/state/opencode"),
+    ("opencode", "", ".config/opencode"),
 ];
 
 /// The rules `next` goes by.
@@ -86,11 +104,30 @@ pub(crate) fn run_folder(home: &Path, run: &RunId) -> PathBuf {
     home.join("runs").join(run.as_str())
 }
 
-/// What nothing a loop starts may read: ronde's home, and where people keep their keys.
+/// What nothing a loop starts may read: ronde's home, and where people and agents keep their keys.
 pub(crate) fn hidden(home: &Path) -> Vec<PathBuf> {
+    hidden_but(home, None)
+}
+
+/// The same for a worker, which may read what is its own.
+pub(crate) fn hidden_from(home: &Path, agent: &Agent) -> Vec<PathBuf> {
+    hidden_but(home, program_of(agent))
+}
+
+fn hidden_but(home: &Path, own: Option<&str>) -> Vec<PathBuf> {
+    let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
     let mut hidden = vec![home.to_owned()];
-    if let Some(user) = std::env::var_os("HOME").map(PathBuf::from) {
-        hidden.extend(SECRETS.iter().map(|folder| user.join(folder)));
+    let user = set("HOME").map(PathBuf::from);
+    let of_user = |path: &str| user.as_ref().map(|user| user.join(path));
+    hidden.extend(SECRETS.iter().filter_map(|path| of_user(path)));
+    for (agent, variable, path) in AGENTS {
+        if own != Some(agent) {
+            hidden.extend(of_user(path));
+            hidden.extend(set(variable).map(PathBuf::from));
+        }
+    }
+    if let Some(cargo) = set("CARGO_HOME").map(PathBuf::from) {
+        hidden.extend(["credentials", "credentials.toml"].map(|file| cargo.join(file)));
     }
     hidden
 }
@@ -171,18 +208,22 @@ pub(crate) async fn preflight(frozen: &Frozen, shared: &Shared) -> Result<(), Re
     program(&frozen.definition.worker.agent)
 }
 
-/// Looks whether a worker's program is there.
+/// The program of a worker, as it was named; none for the built-in agent.
+fn program_of(agent: &Agent) -> Option<&str> {
+    match agent {
+        Agent::Ronde { .. } => None,
+        Agent::Claude { .. } => Some("claude"),
+        Agent::Codex { .. } => Some("codex"),
+        Agent::OpenCode { .. } => Some("opencode"),
+        Agent::Command { argv } => argv.first().map(String::as_str),
+    }
+}
+
+/// Looks whether a worker's program is there. A path is relative to the workspace, which does not stand
+/// yet.
 fn program(agent: &Agent) -> Result<(), Refusal> {
-    let name = match agent {
-        Agent::Ronde { .. } => return Ok(()),
-        Agent::Claude { .. } => "claude",
-        Agent::Codex { .. } => "codex",
-        Agent::OpenCode { .. } => "opencode",
-        // A path is relative to the workspace, which does not stand yet.
-        Agent::Command { argv } => match argv.first() {
-            Some(name) if !name.contains('/') => name,
-            _ => return Ok(()),
-        },
+    let Some(name) = program_of(agent).filter(|name| !name.contains('/')) else {
+        return Ok(());
     };
     let path = std::env::var_os("PATH").unwrap_or_default();
     let found = std::env::split_paths(&path).any(|folder| folder.join(name).is_file());

@@ -6,13 +6,14 @@ use std::{
     time::Duration,
 };
 
-use ronde_protocol::verdict::{CheckResult, Verdict};
+use ronde_protocol::verdict::{Check, CheckResult, Repeat, Verdict};
 use ronde_sandbox::{Capture, Command, gate::Purpose};
 use ronde_workspace::{Checkout, Rules};
 use tokio::{sync::watch, task::JoinSet};
 
 use crate::{
-    Config, Error, check, environment, evidence::useful_end, guard::Guard, programs, scratch,
+    Config, Error, Request, check, environment, evidence::useful_end, guard::Guard, programs,
+    scratch,
 };
 
 /// How long a setup may take.
@@ -106,7 +107,9 @@ struct Paths {
 impl Paths {
     async fn of(config: &Config) -> Result<Self, Error> {
         let request = &config.request;
-        let named = programs::are_named(&request.checks);
+        // What the setup runs is as little the worker's to choose as what a check runs.
+        let checks = commands(request);
+        let named = programs::are_named(&checks);
         if !named && request.protect.is_empty() {
             return Ok(Self::default());
         }
@@ -125,9 +128,21 @@ impl Paths {
             false => Vec::new(),
         };
         let added: std::collections::BTreeSet<&str> = tree.iter().map(String::as_str).collect();
-        let programs = programs::of(&request.checks, &base, |path| added.contains(path));
+        let programs = programs::of(&checks, &base, |path| added.contains(path));
         Ok(Self { base, programs })
     }
+}
+
+/// The checks, and the setup as if it were one.
+fn commands(request: &Request) -> Vec<Check> {
+    let setup = request.setup.iter().map(|setup| Check {
+        name: "setup".into(),
+        run: setup.clone(),
+        env: Vec::new(),
+        timeout_ms: 0,
+        repeat: Repeat::default(),
+    });
+    setup.chain(request.checks.iter().cloned()).collect()
 }
 
 async fn run_all(

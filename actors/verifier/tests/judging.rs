@@ -547,3 +547,18 @@ async fn the_network_is_for_the_setup_alone() {
     let verdict = verdict(config).await.expect("a verdict");
     assert_eq!(verdict.checks[0].finding, Finding::Fail, "{verdict:?}");
 }
+
+#[tokio::test]
+async fn what_the_setup_runs_is_the_bases_too() {
+    let base = [("setup.sh", "echo base > made\n"), ("a", "1\n")];
+    let bench = Bench::new(&base, |folder| {
+        fs::write(folder.join("setup.sh"), "echo worker > made\n").expect("a file");
+    })
+    .await;
+    let mut config = bench.config(vec![check("grep -q base made")]);
+    config.request.setup = Some("sh ./setup.sh".to_owned());
+    let judged = verdict(config).await.expect("a verdict");
+    assert_eq!(judged.checks[0].finding, Finding::Pass, "{judged:?}");
+    assert_eq!(judged.protected, ["setup.sh"]);
+    assert_eq!(judged.finding, Finding::Fail);
+}

@@ -135,7 +135,7 @@ async fn request(
         prompt,
         folder: place.folder.clone(),
         tmp,
-        hidden: wiring::hidden(&run.shared.home),
+        hidden: wiring::hidden_from(&run.shared.home, &definition.worker.agent),
         env: env_allow(&names, &[]),
         output: place.scratch.join("output"),
         time: Some(TimeLimit::Run(time_left(run, state))),
