@@ -30,7 +30,7 @@ use super::fuse::{Mortal, SetClock};
 use crate::{
     daemon::{Left, Leftovers, left},
     frozen::Frozen,
-    project::{account, enlist},
+    project::{account, enlist, unable},
     run::{
         actor::Wake,
         journal::{Error, RunJournal},
@@ -80,6 +80,8 @@ pub(super) struct Process {
     pub(super) store: Arc<Mortal>,
     clock: Arc<SetClock>,
     watched: BTreeMap<Key, Watch>,
+    /// Whether what comes due can become a run.
+    pub(super) able: bool,
     pub(super) runs: BTreeMap<RunId, Coordination>,
 }
 
@@ -97,8 +99,8 @@ pub(super) struct Coordination {
 struct Work {
     step: Step,
     stopped: bool,
-    /// The call under way.
-    call: Option<(CallId, Amount)>,
+    /// The calls under way: more than one worker would make at once.
+    open: BTreeMap<CallId, Amount>,
     calls: u32,
     /// The item, once it is in the inbox.
     item: Option<ItemNumber>,
@@ -111,6 +113,7 @@ impl Process {
             store: Arc::new(store),
             clock,
             watched: BTreeMap::new(),
+            able: true,
             runs: BTreeMap::new(),
         }
     }
@@ -201,7 +204,13 @@ impl Process {
             if due.fire.is_none() && due.skipped.is_empty() {
                 continue;
             }
-            let fire = self.alive(account(&*self.store, &key, &due).await)?;
+            let fire = if self.able {
+                self.alive(account(&*self.store, &key, &due).await)?
+            } else {
+                let told = unable(&*self.store, &key, &due, "no".to_owned()).await;
+                self.alive(told)?;
+                None
+            };
             if let Some((firing, root)) = fire {
                 let trigger = Some(key.trigger.clone());
                 self.fire(firing, root, trigger, outside).await?;
@@ -399,7 +408,7 @@ impl Process {
         coordination.work = Some(Work {
             step,
             stopped: false,
-            call: None,
+            open: BTreeMap::new(),
             calls: 0,
             item: None,
         });
@@ -420,7 +429,7 @@ impl Process {
             return Ok(());
         };
         let (step, stopped, item) = (work.step.clone(), work.stopped, work.item);
-        if work.call.is_some() {
+        if !work.open.is_empty() {
             return self.settle(run, None, outside).await;
         }
         if let (Step::Ask { question, reason }, None) = (&step, item) {
@@ -471,7 +480,7 @@ impl Process {
         let Step::Attempt { attempt, worker } = work.step.clone() else {
             return Ok(());
         };
-        if work.call.is_some() || work.stopped {
+        if work.open.len() > 2 || work.stopped {
             return Ok(());
         }
         work.calls += 1;
@@ -487,7 +496,7 @@ impl Process {
             Reserved::Already => panic!("call {call} was made before"),
         }
         if let Some(work) = self.work(run) {
-            work.call = Some((call.clone(), amount));
+            work.open.insert(call.clone(), amount);
         }
         let event = TurnEvent::CallStarted {
             call,
@@ -513,7 +522,7 @@ impl Process {
             return Ok(());
         };
         let (Some((call, amount)), Step::Attempt { attempt, worker }) =
-            (work.call.take(), work.step.clone())
+            (work.open.pop_first(), work.step.clone())
         else {
             return Ok(());
         };
@@ -540,10 +549,20 @@ impl Process {
         self.append(run, turn).await
     }
 
+    /// The runs whose worker is at work.
+    pub(super) fn attempting(&self) -> Vec<RunId> {
+        let attempt = |run: &Coordination| {
+            let step = run.work.as_ref().map(|work| &work.step);
+            matches!(step, Some(Step::Attempt { .. }))
+        };
+        let runs = self.runs.iter().filter(|(_, run)| attempt(run));
+        runs.map(|(run, _)| run.clone()).collect()
+    }
+
     /// The calls that are under way in this process.
     pub(super) fn calls(&self) -> impl Iterator<Item = &CallId> {
         let works = self.runs.values().filter_map(|run| run.work.as_ref());
-        works.filter_map(|work| work.call.as_ref().map(|(call, _)| call))
+        works.flat_map(|work| work.open.keys())
     }
 
     /// A person answers an item.
@@ -555,9 +574,13 @@ impl Process {
     ) -> Alive<()> {
         let home = self.store.home();
         let entry = home.inbox().get(number).expect("an item of the inbox");
-        if ronde_handoff::takes(&entry.item, &answer).is_err() {
-            return Ok(());
-        }
+        let answer = match ronde_handoff::takes(&entry.item, &answer) {
+            Ok(()) => answer,
+            Err(_) if entry.item.reason == Reason::Question => Answer::Text {
+                text: "go on".to_owned(),
+            },
+            Err(_) => Answer::Close,
+        };
         let resolved = self.store.resolve(number, answer.clone()).await;
         let first = self.alive(resolved)?;
         assert_eq!(first, entry.answer.is_none(), "item {number}");
@@ -612,15 +635,16 @@ impl Process {
             if self.runs[&run].journal.state().outcome().is_none() {
                 self.append(&run, RunEvent::Interrupted).await?;
             }
-            if let Some(Work {
-                call: Some((call, _)),
-                ..
-            }) = self.work(&run)
-            {
-                // The worker stops in the middle of its call.
-                let call = call.clone();
+            // The worker stops in the middle of its calls.
+            let open = self.work(&run).map(|work| std::mem::take(&mut work.open));
+            for call in open.unwrap_or_default().into_keys() {
                 outside.told.insert(call.clone(), None);
                 self.alive(self.store.settle(&call, None).await)?;
+            }
+            let step = self.work(&run).map(|work| work.step.clone());
+            // These end in order; the others are left as they are.
+            if let Some(step @ (Step::Attempt { .. } | Step::Verify { .. })) = step {
+                self.append(&run, RunEvent::StepStopped { step }).await?;
             }
             let rested = self.runs[&run].journal.rest().await;
             self.alive(rested)?;

@@ -27,8 +27,8 @@ use crate::{frozen::Frozen, project::schedule};
 
 /// The limits in the loop files of the machine, in tokens.
 pub(super) const OF_RUN: u64 = 1000;
-pub(super) const OF_LOOP: u64 = 2500;
-pub(super) const OF_PROJECT: u64 = 4000;
+pub(super) const OF_LOOP: u64 = 1500;
+pub(super) const OF_PROJECT: u64 = 1800;
 
 /// All that was seen so far.
 #[derive(Default)]
@@ -243,10 +243,10 @@ impl Watcher {
                         age.unsigned_abs() > catch_up,
                         "invariant 5: what could have been caught up was missed"
                     ),
+                    SkipReason::Unable { .. } => {}
                     SkipReason::Superseded { by } => {
                         self.promised.insert(by.clone(), of.clone());
                     }
-                    SkipReason::Unable { reason } => panic!("{reason}"),
                     SkipReason::Overlap { run } => {
                         let busy = self.fold.active_run(project, loop_name);
                         assert_eq!(busy.map(|busy| &busy.run), Some(run), "overlaps nothing");
@@ -409,6 +409,9 @@ impl Watcher {
                     if matches!(end.reason, EndReason::Unknown { .. }) {
                         unseen.insert(step);
                     }
+                }
+                RunEvent::StepStopped { step } => {
+                    assert!(under_way.remove(step), "stops what did not begin");
                 }
                 RunEvent::Waiting { item, reason, .. } => {
                     under_way.retain(|step| !matches!(step, Step::Ask { .. }));
