@@ -145,6 +145,15 @@ fn observation(text: &mut String, state: &RunState) {
         return;
     };
     let mut seen = String::new();
+    // What was observed may be older than what there is to look at.
+    let judged = &verdict.tree;
+    if state.tree().is_some_and(|tree| tree != judged) {
+        let judged = judged.as_str().get(..12).unwrap_or(judged.as_str());
+        let _infallible = writeln!(
+            seen,
+            "of an earlier tree, {judged}; the last one is not judged"
+        );
+    }
     for path in &verdict.protected {
         let _infallible = writeln!(seen, "protected path changed: {path}");
     }

@@ -89,21 +89,22 @@ async fn send(number: ItemNumber, answer: Answer, go: &Go) -> Ending {
         }
     };
     let run = &begun.run;
-    if begun.cursor.is_none() {
-        anstream::println!("Item {number} is closed; run {run} had ended before.");
-        door.leave(false).await;
-        return Ok(ExitCode::SUCCESS);
-    }
-    if go.detach {
-        let here = door.own.is_some();
+    let here = door.own.is_some();
+    if begun.cursor.is_none() || go.detach {
         // A run that this process would have to carry rests; it is not lost.
         door.leave(false).await;
-        if here {
+        let goes_on = begun.cursor.is_some() && !here;
+        if go.json {
+            let line = serde_json::json!({"item": number, "run": run, "goes_on": goes_on});
+            anstream::println!("{line}");
+        } else if begun.cursor.is_none() {
+            anstream::println!("Item {number} is closed; run {run} had ended before.");
+        } else if goes_on {
+            anstream::println!("Item {number} is answered; run {run} goes on.");
+        } else {
             anstream::println!(
                 "Item {number} is answered. Go on with `ronde continue {run}`, or `ronde serve`."
             );
-        } else {
-            anstream::println!("Item {number} is answered; run {run} goes on.");
         }
         return Ok(ExitCode::SUCCESS);
     }

@@ -29,7 +29,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "NAME", conflicts_with = "follow")]
     check: Option<String>,
     /// Print one JSON object a line (docs/events.md)
-    #[arg(long)]
+    #[arg(long, conflicts_with_all = ["attempt", "check"])]
     json: bool,
 }
 

@@ -52,7 +52,11 @@ pub(crate) async fn run(args: Args) -> Ending {
         }
     };
     if args.detach {
-        anstream::println!("{}", begun.run);
+        if args.json {
+            anstream::println!("{}", serde_json::json!({"run": begun.run}));
+        } else {
+            anstream::println!("{}", begun.run);
+        }
         return Ok(ExitCode::SUCCESS);
     }
     watch::to_the_end(door, &begun, args.json).await
