@@ -8,7 +8,6 @@ use landlock::{
     ABI, Access, AccessFs, AccessNet, BitFlags, CompatLevel, Compatible, PathBeneath, PathFd,
     Ruleset, RulesetAttr, RulesetCreated, RulesetCreatedAttr, RulesetStatus, Scope,
 };
-use ronde_protocol::access::Level;
 use rustix::{
     fs::FileType,
     io::Errno,
@@ -24,7 +23,8 @@ use crate::{
 /// The first version of Landlock that can hold truncation, and so "read only".
 pub(crate) const NEEDED_ABI: i32 = 3;
 
-/// Devices every program expects to be able to write.
+/// Devices every program expects to be able to write. `/dev/shm` is not one of them: it is the same
+/// folder for all programs, so what one leaves there the next would find.
 const DEVICES: [&str; 8] = [
     "/dev/null",
     "/dev/zero",
@@ -115,14 +115,8 @@ fn restrict_files(policy: &Policy) -> Result<(), String> {
         };
         rules = allow(rules, &path, rights)?;
     }
-    let shared_memory = (policy.level == Level::WorkspaceWrite).then_some("/dev/shm");
-    for device in DEVICES.into_iter().chain(shared_memory) {
-        let rights = if device == "/dev/shm" {
-            writing()
-        } else {
-            using_a_device()
-        };
-        rules = allow(rules, Path::new(device), rights)?;
+    for device in DEVICES {
+        rules = allow(rules, Path::new(device), using_a_device())?;
     }
     let status = rules.restrict_self().map_err(|error| failed(&error))?;
     if status.ruleset == RulesetStatus::NotEnforced || !status.no_new_privs {

@@ -1,6 +1,8 @@
 //! The gate: the only maker of a [`Permit`], without which nothing is spawned. It decides by rules
 //! and by what a person has approved; its decisions are pure. It does not run, confine or ask.
 
+mod change;
+
 use std::{
     collections::BTreeSet,
     fmt,
@@ -16,6 +18,8 @@ use crate::{
     pattern::{Meets, Pattern},
     shell,
 };
+
+pub use change::Change;
 
 /// The right to start one process. Only the gate makes one.
 #[derive(Debug)]
@@ -73,6 +77,8 @@ pub enum Action<'a> {
     Edit {
         /// Its path from the workspace's root, links resolved; absolute if it is elsewhere.
         path: &'a Path,
+        /// What is done to it. Rules do not match by it; an approval is bound to it.
+        change: Change<'a>,
     },
     /// To read a file or folder.
     Read {
@@ -99,13 +105,20 @@ impl Action<'_> {
         }
     }
 
-    /// The digest an approval is bound to: the tool and the exact text, nothing else.
+    /// The digest an approval is bound to: the tool and exactly what it would do, for an edit the path
+    /// and the change.
     pub fn digest(&self) -> Digest {
         let mut bytes = self.tool().as_bytes().to_vec();
         bytes.push(0);
         match self {
             Self::Shell { command } => bytes.extend_from_slice(command.as_bytes()),
-            Self::Edit { path } | Self::Read { path } => {
+            Self::Edit { path, change } => {
+                bytes.extend_from_slice(path.as_os_str().as_encoded_bytes());
+                // No path holds this byte.
+                bytes.push(0);
+                bytes.extend_from_slice(&change.bytes());
+            }
+            Self::Read { path } => {
                 bytes.extend_from_slice(path.as_os_str().as_encoded_bytes());
             }
             Self::Tool { argument, .. } => bytes.extend_from_slice(argument.as_bytes()),
@@ -118,11 +131,17 @@ impl fmt::Display for Action<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Shell { command } => write!(f, "shell: {command}"),
-            Self::Edit { path } => write!(f, "edit: {}", path.display()),
-            Self::Read { path } => write!(f, "read: {}", path.display()),
+            Self::Edit { path, .. } => write!(f, "edit: {}", plain(path)),
+            Self::Read { path } => write!(f, "read: {}", plain(path)),
             Self::Tool { name, argument } => write!(f, "{name}: {argument}"),
         }
     }
+}
+
+/// A path on one line, nothing in it hidden.
+fn plain(path: &Path) -> String {
+    let path = path.display().to_string();
+    path.chars().map(change::visible).collect()
 }
 
 /// What the gate says.
@@ -136,6 +155,8 @@ pub enum Decision {
         action: Digest,
         /// The action in words, and why it is asked about where no rule says so.
         text: String,
+        /// What an edit would change, for the person: cut where it is long, and it says so.
+        change: Option<String>,
         /// The rule it may fall under, as written.
         rule: Option<String>,
     },
@@ -213,7 +234,7 @@ impl Gate {
     pub fn decide(&self, action: &Action<'_>, approved: &BTreeSet<Digest>) -> Decision {
         let judged = match action {
             Action::Shell { command } => self.shell(command),
-            Action::Edit { path } | Action::Read { path } => {
+            Action::Edit { path, .. } | Action::Read { path } => {
                 self.plain(action.tool(), |pattern| pattern.meets_path(path))
             }
             Action::Tool { name, argument } => {
@@ -240,6 +261,10 @@ impl Gate {
                 Decision::Ask {
                     action: digest,
                     text,
+                    change: match action {
+                        Action::Edit { change, .. } => Some(change.shown()),
+                        _ => None,
+                    },
                     rule: rule.map(str::to_owned),
                 }
             }

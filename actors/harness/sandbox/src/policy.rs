@@ -13,6 +13,12 @@ use ronde_protocol::access::Level;
 /// process outside its own tree. With [`Level::Full`] there is no file isolation, and `writable` and
 /// `hidden` mean nothing.
 ///
+/// Confined programs share no memory, semaphores or queues with each other or anybody else, because
+/// those outlive a program and would carry what a worker says to the checks after it: `/dev/shm` is
+/// written by none, and System V IPC and POSIX message queues are refused. Threads, pipes, Unix sockets
+/// and memory mapped by a process and its children work; what needs named shared memory or semaphores
+/// (Python's `multiprocessing` locks, a PostgreSQL server) needs [`Level::Full`].
+///
 /// The folder the program starts in can be read with all that is in it, even beneath a hidden path.
 ///
 /// Landlock only knows how to allow. A hidden path is held by allowing everything beside it, so two

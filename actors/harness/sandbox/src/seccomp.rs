@@ -10,9 +10,10 @@ use seccompiler::{
 
 use crate::Policy;
 
-/// Calls that reach into other processes, the kernel, the mounts or the clock; a confined program
-/// has no use for them.
-const DENIED: [libc::c_long; 31] = [
+/// Calls that reach into other processes, the kernel, the mounts or the clock, which a confined
+/// program has no use for; and shared memory, semaphores and queues that have no path, outlive the
+/// program and would carry what it says to the next one.
+const DENIED: [libc::c_long; 44] = [
     libc::SYS_ptrace,
     libc::SYS_process_vm_writev,
     libc::SYS_process_vm_readv,
@@ -44,6 +45,19 @@ const DENIED: [libc::c_long; 31] = [
     libc::SYS_clock_settime,
     libc::SYS_userfaultfd,
     libc::SYS_io_uring_setup,
+    libc::SYS_shmget,
+    libc::SYS_shmat,
+    libc::SYS_shmctl,
+    libc::SYS_semget,
+    libc::SYS_semop,
+    libc::SYS_semtimedop,
+    libc::SYS_semctl,
+    libc::SYS_msgget,
+    libc::SYS_msgsnd,
+    libc::SYS_msgrcv,
+    libc::SYS_msgctl,
+    libc::SYS_mq_open,
+    libc::SYS_mq_unlink,
 ];
 
 /// Whether there is a filter for this processor.

@@ -339,6 +339,7 @@ fn paths_and_other_tools() {
     );
     let edit = |path: &'static str| Action::Edit {
         path: Path::new(path),
+        change: Change::Whole { content: "x" },
     };
     let read = |path: &'static str| Action::Read {
         path: Path::new(path),
@@ -373,12 +374,15 @@ fn paths_and_other_tools() {
 #[test]
 fn an_approval_is_for_the_exact_action_and_never_beats_a_deny() {
     let asks = gate(&[], &["shell(cargo add *)"], &[], Level::WorkspaceWrite);
-    let Decision::Ask { action, text, rule } = asks.decide(
+    let Decision::Ask {
+        action, text, rule, ..
+    } = asks.decide(
         &Action::Shell {
             command: "cargo add serde",
         },
         &BTreeSet::new(),
-    ) else {
+    )
+    else {
         panic!("not asked");
     };
     assert_eq!(text, "shell: cargo add serde");
@@ -396,6 +400,51 @@ fn an_approval_is_for_the_exact_action_and_never_beats_a_deny() {
         argument: "cargo add serde",
     };
     assert!(!approved.contains(&other.digest()));
+}
+
+#[test]
+fn an_approved_edit_is_of_that_file_and_that_change() {
+    let gate = gate(&[], &["edit(*.txt)"], &[], Level::WorkspaceWrite);
+    let edit = |path: &'static str, change: Change<'static>| Action::Edit {
+        path: Path::new(path),
+        change,
+    };
+    let whole = |content| Change::Whole { content };
+    let piece = |old, new, all| Change::Piece { old, new, all };
+    let table = [
+        edit("a.txt", whole("harmless")),
+        edit("a.txt", whole("harmful")),
+        edit("a.txt", whole("")),
+        edit("b.txt", whole("harmless")),
+        edit("a.txt", piece("old", "new", false)),
+        edit("a.txt", piece("old", "new", true)),
+        edit("a.txt", piece("old", "other", false)),
+        edit("a.txt", piece("other", "new", false)),
+    ];
+    for approved in &table {
+        let Decision::Ask {
+            action,
+            text,
+            change,
+            ..
+        } = gate.decide(approved, &BTreeSet::new())
+        else {
+            panic!("{approved:?} is not asked about");
+        };
+        assert_eq!(text, approved.to_string());
+        assert!(change.is_some_and(|change| !change.is_empty()));
+        let yes = BTreeSet::from([action]);
+        for tried in &table {
+            let want = if tried == approved { "allow" } else { "ask" };
+            assert_eq!(
+                word(&gate.decide(tried, &yes)),
+                want,
+                "{approved:?} then {tried:?}"
+            );
+        }
+    }
+    let odd = edit("a\n\u{1b}[2K.txt", whole(""));
+    assert_eq!(odd.to_string(), "edit: a\u{fffd}\u{fffd}[2K.txt");
 }
 
 #[test]

@@ -106,7 +106,7 @@ async fn files_are_held() {
         ("unshare -U true", false, false),
         (
             "echo x > /dev/shm/ronde-test && rm /dev/shm/ronde-test",
-            true,
+            false,
             false,
         ),
     ];
@@ -199,6 +199,66 @@ async fn a_network_that_is_off_is_off() {
                     ended.stderr.text()
                 );
             }
+        }
+    }
+}
+
+/// What shares memory, semaphores or messages beside the file system: the first program leaves
+/// something, the second takes it and cleans up.
+const SHARED: [(&str, &str, &str); 5] = [
+    (
+        "a file in /dev/shm",
+        "open(f'/dev/shm/ronde-{key}', 'w').write('x')",
+        "import os; open(f'/dev/shm/ronde-{key}').close(); os.remove(f'/dev/shm/ronde-{key}')",
+    ),
+    (
+        "System V memory",
+        "got(libc.shmget(key, 4096, 0o1600))",
+        "got(libc.shmctl(got(libc.shmget(key, 4096, 0)), 0, None))",
+    ),
+    (
+        "System V semaphores",
+        "got(libc.semctl(got(libc.semget(key, 1, 0o1600)), 0, 16, 7))",
+        "id = got(libc.semget(key, 1, 0)); assert libc.semctl(id, 0, 12) == 7; libc.semctl(id, 0, 0)",
+    ),
+    (
+        "a System V queue",
+        "got(libc.msgsnd(got(libc.msgget(key, 0o1600)), b'1234567x', 0, 0))",
+        "id = got(libc.msgget(key, 0)); got(libc.msgrcv(id, b' ' * 16, 8, 0, 0)); \
+         libc.msgctl(id, 0, None)",
+    ),
+    (
+        "a POSIX queue",
+        "got(libc.mq_open(b'/ronde-%d' % key, 0o102, 0o600, None))",
+        "got(libc.mq_unlink(b'/ronde-%d' % key))",
+    ),
+];
+
+#[tokio::test]
+async fn one_confined_program_leaves_nothing_in_memory_for_the_next() {
+    let place = Place::new();
+    let key = std::process::id();
+    let does = async |policy: &Policy, script: &str| {
+        let script = format!(
+            "import ctypes; libc = ctypes.CDLL('librt.so.1'); key = {key}\n\
+             def got(answer):\n    assert answer >= 0, answer\n    return answer\n{script}"
+        );
+        let mut command = Command::new(["/usr/bin/env", "python3", "-c", &script], place.path());
+        command.env = vec![("PATH".into(), "/usr/local/bin:/usr/bin:/bin".into())];
+        command.policy = policy.clone();
+        let ended = run(command).await;
+        (ended.exit.success(), ended.stderr.text().clone())
+    };
+    let confined = place.policy(Level::WorkspaceWrite);
+    for (what, leave, take) in SHARED {
+        // Without isolation it works, so the refusals below are the sandbox's.
+        for script in [leave, take] {
+            let (done, said) = does(&Policy::unconfined(), script).await;
+            assert!(done, "full: {what}: {said}");
+        }
+        for script in [leave, take] {
+            let (done, _) = does(&confined, script).await;
+            assert!(!done, "confined: {what}: {script}");
         }
     }
 }
