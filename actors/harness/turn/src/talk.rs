@@ -376,8 +376,19 @@ impl Talk {
             Decision::Deny { text, .. } => {
                 Plan::Tell(format!("refused: {text}"), ToolOutcome::Refused)
             }
-            Decision::Ask { action, text, .. } => match self.turn.access.on_ask {
-                OnAsk::Wait => Plan::End(EndReason::Approval { action, text }),
+            Decision::Ask {
+                action,
+                text,
+                change,
+                ..
+            } => match self.turn.access.on_ask {
+                OnAsk::Wait => {
+                    let text = match change {
+                        Some(change) => format!("{text}\n{change}"),
+                        None => text,
+                    };
+                    Plan::End(EndReason::Approval { action, text })
+                }
                 OnAsk::Refuse => Plan::Tell(
                     format!("refused, as nobody is there to allow it: {text}"),
                     ToolOutcome::Refused,

@@ -251,9 +251,11 @@ impl Task {
             },
             Work::Edit(task) => Action::Edit {
                 path: &task.place.relative,
+                change: task.change(),
             },
             Work::Write(task) => Action::Edit {
                 path: &task.place.relative,
+                change: task.change(),
             },
             Work::Shell(task) => Action::Shell {
                 command: &task.command,

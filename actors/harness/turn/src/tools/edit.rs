@@ -1,5 +1,6 @@
 //! `edit`: replaces a text that occurs exactly once in a file, or each occurrence of it.
 
+use ronde_sandbox::gate::Change;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -65,6 +66,14 @@ impl Task {
             new,
             replace_all,
         })
+    }
+
+    pub(super) fn change(&self) -> Change<'_> {
+        Change::Piece {
+            old: &self.old,
+            new: &self.new,
+            all: self.replace_all,
+        }
     }
 
     pub(super) fn summary(&self) -> String {

@@ -7,6 +7,7 @@ use std::{
     path::Path,
 };
 
+use ronde_sandbox::gate::Change;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -47,6 +48,12 @@ impl Task {
             place: root.resolve(&input.path)?,
             content: input.content,
         })
+    }
+
+    pub(super) fn change(&self) -> Change<'_> {
+        Change::Whole {
+            content: &self.content,
+        }
     }
 
     pub(super) fn summary(&self) -> String {

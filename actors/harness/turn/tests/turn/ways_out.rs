@@ -107,6 +107,52 @@ async fn what_needs_a_yes_waits_for_it_or_is_refused() {
 }
 
 #[tokio::test]
+async fn a_yes_to_a_change_is_not_a_yes_to_another_one_of_the_same_file() {
+    let write = |content: &str| json!({ "name": "write", "input": { "path": "secret.txt", "content": content } });
+    let edit = |new: &str| json!({ "name": "edit", "input": { "path": "secret.txt", "old": "first", "new": new } });
+    let waits = |call: &Value| {
+        let rules = Rules {
+            ask: vec!["edit(secret.txt)".into()],
+            ..Rules::default()
+        };
+        let setting = Setting {
+            rules,
+            on_ask: OnAsk::Wait,
+            ..Setting::default()
+        };
+        let bed = bed(&json!([{ "tools": [call] }, { "text": "ok" }]), setting);
+        bed.put("secret.txt", "first");
+        bed
+    };
+    let table = [
+        (write("harmless"), write("harmful"), "harmless"),
+        (edit("harmless"), edit("harmful"), "harmless"),
+        (edit("harmless"), write("harmless"), "harmless"),
+    ];
+    for (call, other, after) in table {
+        let mut asks = waits(&call);
+        let EndReason::Approval { action, text } = asks.run().await.reason else {
+            panic!("it waits for a yes");
+        };
+        assert!(text.starts_with("edit: secret.txt\n"), "{text}");
+        assert!(text.contains("\n+ harmless\n"), "{text}");
+        assert_eq!(asks.get("secret.txt").as_deref(), Some("first"));
+
+        let mut another = waits(&other);
+        another.ports.approved.insert(action.clone());
+        let EndReason::Approval { action: asked, .. } = another.run().await.reason else {
+            panic!("{other} was done with the yes to {call}");
+        };
+        assert_ne!(asked, action);
+        assert_eq!(another.get("secret.txt").as_deref(), Some("first"));
+
+        asks.ports.approved.insert(action);
+        assert_eq!(asks.run().await.reason, EndReason::Finished);
+        assert_eq!(asks.get("secret.txt").as_deref(), Some(after));
+    }
+}
+
+#[tokio::test]
 async fn a_denied_tool_is_a_result_the_model_reads() {
     let rules = Rules {
         deny: vec!["edit(secret/**)".into()],
