@@ -270,12 +270,17 @@ fn end(reason: &EndReason) -> String {
         EndReason::Finished => "ended".to_owned(),
         EndReason::Limit { limit } => format!("reached the limit of {limit}"),
         EndReason::Stopped => "was stopped".to_owned(),
-        EndReason::Question { text } => format!("asks: {text}"),
-        EndReason::Approval { text, .. } => format!("needs a yes: {text}"),
+        EndReason::Question { text } => format!("asks: {}", first(text)),
+        EndReason::Approval { text, .. } => format!("needs a yes: {}", first(text)),
         EndReason::Failed { error } => format!("failed: {error}"),
         EndReason::Unstartable { error } => format!("could not start: {error}"),
         EndReason::Unknown { error } => format!("ended, nobody knows how: {error}"),
     }
+}
+
+/// The first line; the whole is in the inbox.
+fn first(text: &str) -> &str {
+    text.lines().next().unwrap_or_default()
 }
 
 /// `pass`, `fail` or `unknown`, in its colour.
