@@ -1,4 +1,5 @@
-//! What the loop file's checker asks others: cron texts and zones of the trigger, patterns of the gate.
+//! What the loop file's checker asks others: cron texts and zones of the trigger, patterns of the
+//! gate and of the workspace.
 
 use ronde_loops::{Refusal, Validators};
 
@@ -31,5 +32,12 @@ impl Validators for Known {
 
     fn rule(&self, pattern: &str) -> Result<(), Refusal> {
         ronde_sandbox::gate::check_pattern(pattern).map_err(Refusal::new)
+    }
+
+    fn glob(&self, pattern: &str) -> Result<(), Refusal> {
+        ronde_workspace::check_pattern(pattern).map_err(|detail| {
+            Refusal::new(format!("`{pattern}` is no pattern of paths: {detail}"))
+                .hint("as in a `.gitignore` file: `tests/**`, `*.snap`, `/Cargo.toml`")
+        })
     }
 }

@@ -212,6 +212,17 @@ impl Checker<'_> {
         let deliver = raw
             .and_then(|raw| raw.word("deliver"))
             .map(|word| word.value);
+        let mut protect = Vec::new();
+        for pattern in raw
+            .and_then(|raw| raw.texts("protect"))
+            .map(|list| list.value)
+            .unwrap_or_default()
+        {
+            if let Err(refusal) = self.validators.glob(&pattern.value) {
+                self.refuse(&pattern, refusal);
+            }
+            protect.push(pattern.value);
+        }
         WorkspaceSpec {
             repo: text("repo"),
             base: text("base"),
@@ -226,7 +237,7 @@ impl Checker<'_> {
             } else {
                 Deliver::Branch
             },
-            protect: raw.map(|raw| strings(raw, "protect")).unwrap_or_default(),
+            protect,
         }
     }
 

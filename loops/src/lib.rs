@@ -6,7 +6,7 @@
 //! resolved with defaults. Errors of both stages come together, each with its place in the file.
 //!
 //! Nothing here touches a disk or a clock: the caller reads the files, and brings what it knows about
-//! cron texts, time zones and permission rules as [`Validators`].
+//! cron texts, time zones, permission rules and patterns of paths as [`Validators`].
 
 mod check;
 pub mod config;

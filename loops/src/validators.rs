@@ -1,4 +1,5 @@
-//! What this crate asks others: cron texts, time zones and permission rules are known elsewhere.
+//! What this crate asks others: cron texts, time zones, permission rules and patterns of paths are known
+//! elsewhere.
 
 use std::ops::Range;
 
@@ -50,6 +51,16 @@ pub trait Validators {
     /// # Errors
     /// Why not.
     fn rule(&self, pattern: &str) -> Result<(), Refusal>;
+
+    /// Whether this is a pattern of paths, as in a `.gitignore` file. Where nobody knows, every text
+    /// is.
+    ///
+    /// # Errors
+    /// Why not.
+    fn glob(&self, pattern: &str) -> Result<(), Refusal> {
+        let _ = pattern;
+        Ok(())
+    }
 
     /// Whether a notification of this name is configured. Where nobody knows, every name is.
     ///

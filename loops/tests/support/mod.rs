@@ -35,6 +35,17 @@ impl Validators for Outside {
         }
     }
 
+    fn glob(&self, pattern: &str) -> Result<(), Refusal> {
+        match pattern.find('[') {
+            Some(at) if !pattern.contains(']') => Err(Refusal {
+                message: format!("pattern `{pattern}` has an open `[`"),
+                hint: Some("add `]`".to_owned()),
+                span: Some(at..pattern.len()),
+            }),
+            _ => Ok(()),
+        }
+    }
+
     fn notify(&self, name: &str) -> Result<(), Refusal> {
         match name {
             "slack" => Ok(()),

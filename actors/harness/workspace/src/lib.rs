@@ -58,5 +58,6 @@ pub use checkout::{Checkout, Rules};
 pub use error::Error;
 pub use git::Git;
 pub use programs::programs_in;
+pub use protect::check_pattern;
 pub use source::{Base, Seed, Source, inspect};
 pub use workspace::{STATE_FOLDER, Snapshot, Workspace};

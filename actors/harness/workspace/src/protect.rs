@@ -63,6 +63,35 @@ pub(crate) fn changes(output: &[u8]) -> Option<Vec<Change>> {
     Some(changes)
 }
 
+/// Whether a text is a pattern of what a worker must not change: one line as in a `.gitignore` file,
+/// `./` in front meaning the root.
+///
+/// # Errors
+/// Why not, in words.
+pub fn check_pattern(pattern: &str) -> Result<(), String> {
+    let mut builder = builder();
+    add(&mut builder, pattern)?;
+    builder.build().map(drop).map_err(|error| error.to_string())
+}
+
+fn builder() -> GitignoreBuilder {
+    let mut builder = GitignoreBuilder::new("");
+    // An open `[` is a slip that would protect nothing that exists.
+    builder.allow_unclosed_class(false);
+    builder
+}
+
+fn add(builder: &mut GitignoreBuilder, pattern: &str) -> Result<(), String> {
+    let line = match pattern.strip_prefix("./") {
+        Some(rest) => format!("/{rest}"),
+        None => pattern.to_owned(),
+    };
+    builder
+        .add_line(None, &line)
+        .map(drop)
+        .map_err(|error| error.to_string())
+}
+
 /// What a worker must not change.
 #[derive(Debug)]
 pub(crate) struct Protected {
@@ -73,19 +102,12 @@ pub(crate) struct Protected {
 impl Protected {
     /// By patterns as in a `.gitignore` file, and by the paths of files.
     pub(crate) fn new(patterns: &[String], files: &[String]) -> Result<Self, Error> {
-        let mut builder = GitignoreBuilder::new("");
+        let mut builder = builder();
         for pattern in patterns {
-            let failed = |detail: String| Error::Pattern {
+            add(&mut builder, pattern).map_err(|detail| Error::Pattern {
                 pattern: pattern.clone(),
                 detail,
-            };
-            let line = match pattern.strip_prefix("./") {
-                Some(rest) => format!("/{rest}"),
-                None => pattern.clone(),
-            };
-            builder
-                .add_line(None, &line)
-                .map_err(|error| failed(error.to_string()))?;
+            })?;
         }
         let patterns = builder.build().map_err(|error| Error::Pattern {
             pattern: patterns.join(", "),
@@ -172,6 +194,30 @@ mod tests {
         }
         let error = Protected::new(&["[z-a]".to_owned()], &[]).expect_err("not a glob");
         assert!(error.to_string().contains("`[z-a]`"), "{error}");
+    }
+
+    #[test]
+    fn a_pattern_is_refused_exactly_where_the_rules_refuse_it() {
+        let table = [
+            ("tests/**", true),
+            ("./tests/**", true),
+            ("!tests/data/**", true),
+            ("src/[ab].rs", true),
+            ("*.{rs,toml}", true),
+            ("# a comment", true),
+            ("", true),
+            ("a[", false),
+            ("./a[", false),
+            ("!a[", false),
+            ("x{", false),
+            ("[z-a]", false),
+        ];
+        for (pattern, want) in table {
+            let checked = check_pattern(pattern);
+            assert_eq!(checked.is_ok(), want, "{pattern}: {checked:?}");
+            let used = Protected::new(&[pattern.to_owned()], &[]);
+            assert_eq!(used.is_ok(), want, "{pattern}: {used:?}");
+        }
     }
 
     #[test]
