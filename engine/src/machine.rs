@@ -275,8 +275,10 @@ impl Machine {
             stepped.expect("nobody kills it");
             self.watcher.look(process, &self.clock, &self.outside).await;
         }
-        let process = self.process.as_ref().expect("a process");
+        let process = self.process.as_mut().expect("a process");
         self.watcher.rested(process, &self.outside).await;
+        let poked = process.poke(&mut self.outside).await;
+        poked.expect("nobody kills it");
         self.again(Leftovers::TakeUp).await;
         let process = self.process.as_ref().expect("a process");
         self.watcher.rested(process, &self.outside).await;

@@ -356,4 +356,53 @@ mod tests {
             Some(("fine".into(), Some(at("2026-12-01T00:11:00Z")), 0))
         );
     }
+
+    /// A port that says when it was told and waits until it may answer.
+    struct Slow {
+        to: mpsc::UnboundedSender<Due>,
+        may: tokio::sync::Semaphore,
+    }
+
+    #[async_trait::async_trait]
+    impl Slots for Slow {
+        async fn came(&self, _: &Key, due: Due) -> Result<(), String> {
+            self.to.send(due).map_err(|error| error.to_string())?;
+            let may = self
+                .may
+                .acquire()
+                .await
+                .map_err(|error| error.to_string())?;
+            may.forget();
+            Ok(())
+        }
+    }
+
+    #[tokio::test]
+    async fn what_is_being_told_is_not_told_again_when_the_loop_is_set_anew() {
+        let start = at("2026-12-01T00:00:00Z");
+        let clock = Arc::new(SetClock(watch::Sender::new(start)));
+        let (to, mut told) = mpsc::unbounded_channel();
+        let may = tokio::sync::Semaphore::new(0);
+        let slots = Arc::new(Slow { to, may });
+        let handle = spawn(Config {
+            clock: clock.clone(),
+            slots: slots.clone(),
+        })
+        .await
+        .expect("an actor");
+        let (project, name) = (
+            ProjectId::of("/p"),
+            LoopName::new("l").expect("a good name"),
+        );
+        handle.set(&project, &name, vec![minutely(start)]);
+        clock.0.send_replace(at("2026-12-01T00:01:00Z"));
+        let first = told.recv().await.expect("told");
+        assert_eq!(first.fire, Some(at("2026-12-01T00:01:00Z")));
+        handle.set(&project, &name, vec![minutely(start)]);
+        slots.may.add_permits(2);
+        clock.0.send_replace(at("2026-12-01T00:02:00Z"));
+        let second = told.recv().await.expect("told");
+        assert_eq!(second.fire, Some(at("2026-12-01T00:02:00Z")));
+        assert_eq!(second.skipped, [], "the first was told before");
+    }
 }

@@ -628,6 +628,18 @@ impl Process {
         Ok(())
     }
 
+    /// Whoever wakes a run that has ended changes nothing.
+    pub(super) async fn poke(&mut self, outside: &mut Outside) -> Alive<()> {
+        let home = self.store.home();
+        let ended = |outcome: Option<Outcome>| outcome.is_some_and(Outcome::is_end);
+        for run in home.runs().filter(|run| ended(run.outcome)) {
+            for wake in [Wake::Recover, Wake::Stop, Wake::Answer(1, Answer::Approve)] {
+                self.take(&run.run, wake, outside).await?;
+            }
+        }
+        Ok(())
+    }
+
     /// ronde leaves off: every run rests.
     pub(super) async fn leave(&mut self, outside: &mut Outside) -> Alive<()> {
         let runs: Vec<RunId> = self.runs.keys().cloned().collect();
