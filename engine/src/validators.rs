@@ -41,3 +41,17 @@ impl Validators for Known {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_protect_pattern_is_judged_as_the_workspace_will_use_it() {
+        for pattern in ["a[", "x{"] {
+            let refusal = VALIDATORS.glob(pattern).expect_err(pattern);
+            assert!(refusal.message.contains(pattern), "{refusal:?}");
+        }
+        assert_eq!(VALIDATORS.glob("tests/**"), Ok(()));
+    }
+}
