@@ -8,6 +8,7 @@
 mod fuse;
 mod process;
 mod watcher;
+mod world;
 
 use std::{path::PathBuf, sync::Arc};
 
@@ -17,8 +18,9 @@ use ronde_state::{local::LocalStore, store::Store as _};
 
 use self::{
     fuse::{Fuse, Mortal, SetClock},
-    process::{Alive, Died, End, Outside, Process, Reply},
+    process::{Alive, Died, Outside, Process},
     watcher::{OF_LOOP, OF_PROJECT, OF_RUN, Watcher},
+    world::{End, Reply},
 };
 use crate::daemon::Leftovers;
 
