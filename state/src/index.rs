@@ -5,6 +5,7 @@
 use std::{
     fs,
     io::{Error as IoError, ErrorKind},
+    num::NonZeroU64,
     panic::{AssertUnwindSafe, catch_unwind},
     path::{Path, PathBuf},
     sync::{Arc, PoisonError, RwLock, mpsc},
@@ -27,6 +28,8 @@ const LONGEST: usize = 60 << 10;
 /// An index of more bytes than this and than 64 times what is in it is made again: it does not shrink
 /// by itself.
 const LARGE: u64 = 32 << 20;
+/// In nanoseconds.
+const HOUR: Option<NonZeroU64> = NonZeroU64::new(3_600_000_000_000);
 
 /// The index of one home.
 pub(crate) struct Index {
@@ -148,6 +151,7 @@ fn own(
     incoming: &mpsc::Receiver<Change>,
     applied: &watch::Sender<Seq>,
 ) {
+    timers_may_be_late(HOUR);
     let set = |db| *shared.write().unwrap_or_else(PoisonError::into_inner) = db;
     let mut places = home.runs().len() as u64;
     let db = match open(dir, home) {
@@ -251,6 +255,17 @@ fn checked(dir: &Path, home: &Home) -> std::result::Result<sled::Db, Wrong> {
     Ok(db)
 }
 
+/// Says how late the timers of this thread may be, and of those it starts from here on. sled keeps a
+/// pool of threads for the life of the process, each of which looks every second whether it is still
+/// wanted; what they have to do they are woken for. Allowed to be an hour late, they sleep through.
+/// Nothing else on this thread waits for a time, but for the lock in [`open_db`].
+fn timers_may_be_late(by: Option<NonZeroU64>) {
+    if let Err(error) = rustix::thread::set_current_timer_slack(by) {
+        // They wake for nothing then, and that is all.
+        tracing::debug!(%error, "timers keep their slack");
+    }
+}
+
 /// Opens sled. It may panic on what it finds, and its lock may be held for a moment by a database of
 /// this process that is being closed.
 #[expect(
@@ -267,7 +282,9 @@ fn open_db(dir: &Path) -> std::result::Result<sled::Db, Wrong> {
         match catch_unwind(AssertUnwindSafe(|| config.open())) {
             Ok(Ok(db)) => return Ok(db),
             Ok(Err(sled::Error::Io(e))) if e.to_string().contains("could not acquire lock") => {
+                timers_may_be_late(None);
                 thread::sleep(Duration::from_millis(20));
+                timers_may_be_late(HOUR);
             }
             Ok(Err(error)) => return Err(error.into()),
             Err(_) => return Err(Wrong::Damaged("it panicked".to_owned())),
