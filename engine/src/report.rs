@@ -90,7 +90,11 @@ pub(crate) fn compose(state: &RunState, repo: Option<&str>, limits: Option<&Limi
 fn claim(text: &mut String, state: &RunState) {
     let said = state.attempt().and_then(|attempt| attempt.end.as_ref());
     let said = match said {
-        Some(end) if !end.claim.trim().is_empty() => end.claim.trim().to_owned(),
+        // The end of what it said: that is where a worker sums up.
+        Some(end) if !end.claim.trim().is_empty() => {
+            let lines: Vec<_> = end.claim.trim().lines().collect();
+            lines[lines.len().saturating_sub(3)..].join("\n")
+        }
         Some(_) => "the worker said nothing".to_owned(),
         None => "no worker has finished".to_owned(),
     };

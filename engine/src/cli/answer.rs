@@ -33,6 +33,8 @@ pub(crate) struct AnswerArgs {
 }
 
 /// Say yes to an item: the action may be taken, the unknown effect repeated, the check tried again
+///
+/// A run goes by the loop file it began with: where that is to change, close the item and start anew.
 #[derive(Debug, clap::Args)]
 pub(crate) struct ApproveArgs {
     /// The item's number (`ronde inbox`)

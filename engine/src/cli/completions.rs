@@ -1,10 +1,11 @@
 //! `ronde completions`
 
-use std::process::ExitCode;
+use std::{io::Write as _, process::ExitCode};
 
 use clap::CommandFactory as _;
 
 use super::{Cli, Ending};
+use crate::handle::{Refusal, RefusalKind};
 
 /// Print a completion script for a shell
 ///
@@ -16,11 +17,13 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn completions(args: &Args) -> Ending {
-    clap_complete::generate(
-        args.shell,
-        &mut Cli::command(),
-        "ronde",
-        &mut std::io::stdout(),
-    );
-    Ok(ExitCode::SUCCESS)
+    let mut script = Vec::new();
+    clap_complete::generate(args.shell, &mut Cli::command(), "ronde", &mut script);
+    match std::io::stdout().write_all(&script) {
+        // Who reads only the beginning has what it wants.
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
+            Err(Refusal::new(RefusalKind::Failed, error.to_string()))
+        }
+        _ => Ok(ExitCode::SUCCESS),
+    }
 }

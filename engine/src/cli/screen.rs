@@ -187,7 +187,7 @@ fn line(what: &What) -> Option<String> {
             let end = end(reason);
             let claim = claim
                 .lines()
-                .find(|line| !line.trim().is_empty())
+                .rfind(|line| !line.trim().is_empty())
                 .unwrap_or_default();
             let claim: String = claim.chars().take(100).collect();
             let claim = if claim.is_empty() {

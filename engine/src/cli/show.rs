@@ -16,7 +16,8 @@ use crate::{
 pub(crate) struct Args {
     /// The run (`ronde runs` lists them)
     run: String,
-    /// Print one JSON object: the closing event, or the same fields with `outcome` null
+    /// Print one JSON object: the closing event; for a run at work `run`, `loop`, `attempts`, and
+    /// `outcome` null
     #[arg(long)]
     json: bool,
 }

@@ -110,6 +110,9 @@ fn item(
             (format!("the limit of {limit} is reached"), seen, None)
         }
         (Reason::Budget, _) => ("a limit is reached".to_owned(), seen, None),
+        _ if verdict.is_some_and(|verdict| !verdict.protected.is_empty()) => {
+            ("a protected path was changed".to_owned(), seen, None)
+        }
         _ => ("the checks still fail".to_owned(), seen, None),
     };
     Item {
@@ -152,12 +155,14 @@ fn tried(state: &RunState) -> Vec<String> {
                 .verdict
                 .as_ref()
                 .map_or("not judged".to_owned(), |verdict| {
-                    let failed: Vec<_> = verdict
+                    let changed = verdict.protected.iter();
+                    let changed = changed.map(|path| format!("protected path {path} changed"));
+                    let failed = verdict
                         .checks
                         .iter()
                         .filter(|check| check.finding != Finding::Pass)
-                        .map(|check| format!("{} {}", check.name, check.exit))
-                        .collect();
+                        .map(|check| format!("{} {}", check.name, check.exit));
+                    let failed: Vec<_> = changed.chain(failed).collect();
                     if failed.is_empty() {
                         "passed".to_owned()
                     } else {
