@@ -98,15 +98,13 @@ async fn send(number: ItemNumber, answer: Answer, go: &Go) -> Ending {
         let goes_on = begun.cursor.is_some() && !here;
         if go.json {
             let line = serde_json::json!({"item": number, "run": run, "goes_on": goes_on});
-            anstream::println!("{line}");
+            say!("{line}");
         } else if begun.cursor.is_none() {
-            anstream::println!("Item {number} is closed; run {run} had ended before.");
+            say!("Item {number} is closed; run {run} had ended before.");
         } else if goes_on {
-            anstream::println!("Item {number} is answered; run {run} goes on.");
+            say!("Item {number} is answered; run {run} goes on.");
         } else {
-            anstream::println!(
-                "Item {number} is answered. Go on with `ronde continue {run}`, or `ronde serve`."
-            );
+            say!("Item {number} is answered. Go on with `ronde continue {run}`, or `ronde serve`.");
         }
         return Ok(ExitCode::SUCCESS);
     }

@@ -37,12 +37,12 @@ pub(crate) fn doctor(args: &Args) -> Ending {
     });
     for (name, ok, detail) in &rows {
         if args.json {
-            anstream::println!(
+            say!(
                 "{}",
                 serde_json::json!({"name": name, "ok": ok, "detail": detail})
             );
         } else {
-            anstream::println!("{} {name:<20} {detail}", if *ok { "ok  " } else { "MISS" });
+            say!("{} {name:<20} {detail}", if *ok { "ok  " } else { "MISS" });
         }
     }
     Ok(ExitCode::SUCCESS)

@@ -52,7 +52,7 @@ pub(crate) fn inbox(args: &Args) -> Ending {
             })?;
             if *json {
                 let line = serde_json::to_string(&entry).expect("an item is JSON");
-                anstream::println!("{line}");
+                say!("{line}");
             } else {
                 anstream::print!("{}", ronde_handoff::render(&entry));
             }
@@ -73,14 +73,14 @@ pub(crate) fn inbox(args: &Args) -> Ending {
                         "reason": item.reason, "title": item.title, "branch": item.branch,
                         "opened": item.opened, "expires": item.expires, "answered": entry.answered,
                     });
-                    anstream::println!("{line}");
+                    say!("{line}");
                 } else {
                     let state = if entry.answer.is_some() {
                         "answered"
                     } else {
                         "open"
                     };
-                    anstream::println!(
+                    say!(
                         "{:>4}  {:<8} {:<14} {}  {:<24} {}",
                         entry.number,
                         state,
@@ -92,7 +92,7 @@ pub(crate) fn inbox(args: &Args) -> Ending {
                 }
             }
             if entries.is_empty() && !args.json {
-                anstream::println!("nothing waits for you");
+                say!("nothing waits for you");
             }
         }
     }

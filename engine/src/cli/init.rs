@@ -94,10 +94,10 @@ pub(crate) fn init(args: &Args) -> Ending {
         }
         Err(error) => return Err(failed(&file, error)),
     }
-    anstream::println!("wrote {}", file.display());
+    say!("wrote {}", file.display());
     if std::io::stdout().is_terminal() {
         let file = file.display();
-        anstream::println!("edit it, then:\n  ronde validate {file}\n  ronde run {file}");
+        say!("edit it, then:\n  ronde validate {file}\n  ronde run {file}");
     }
     Ok(ExitCode::SUCCESS)
 }

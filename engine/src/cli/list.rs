@@ -24,7 +24,7 @@ pub(crate) struct Args {
 pub(crate) fn list(args: &Args) -> Ending {
     let Some(reader) = reader()? else {
         if !args.json {
-            anstream::println!("no runs yet");
+            say!("no runs yet");
         }
         return Ok(ExitCode::SUCCESS);
     };
@@ -47,12 +47,12 @@ pub(crate) fn list(args: &Args) -> Ending {
                 "reason": run.reason, "branch": run.branch, "item": run.item, "cause": run.cause,
                 "fired_at": run.fired_at, "rested_at": run.rested_at, "root": run.root,
             });
-            anstream::println!("{line}");
+            say!("{line}");
         } else {
             let outcome = run
                 .outcome
                 .map_or_else(|| "at work".to_owned(), |outcome| outcome.to_string());
-            anstream::println!(
+            say!(
                 "{:<28} {:<12} {}  {}",
                 run.run,
                 outcome,
@@ -62,7 +62,7 @@ pub(crate) fn list(args: &Args) -> Ending {
         }
     }
     if none && !args.json {
-        anstream::println!("no runs yet");
+        say!("no runs yet");
     }
     Ok(ExitCode::SUCCESS)
 }

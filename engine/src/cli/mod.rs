@@ -1,5 +1,14 @@
 //! The command line: one file a verb, whose doc comment is its help.
 
+/// Prints a line on stdout. Who has stopped reading (`ronde runs | head`) has what it wants: what is
+/// written after that is nobody's loss, least of all a run's.
+macro_rules! say {
+    ($($words:tt)*) => {{
+        use std::io::Write as _;
+        let _closed = writeln!(anstream::stdout(), $($words)*);
+    }};
+}
+
 mod answer;
 mod completions;
 mod connect;
@@ -202,7 +211,7 @@ fn print_unusable(file: &Path, error: &Unusable, json: bool) {
         Unusable::Text(errors) if json => {
             let file = errors.0.first().map_or(file, |error| &error.file);
             let line = serde_json::json!({"file": file, "valid": false, "errors": errors});
-            anstream::println!("{line}");
+            say!("{line}");
         }
         Unusable::Text(errors) => {
             anstream::eprint!(
@@ -215,7 +224,7 @@ fn print_unusable(file: &Path, error: &Unusable, json: bool) {
         Unusable::Other(refusal) if json => {
             let error =
                 serde_json::json!({"file": file, "message": refusal.message, "hint": refusal.hint});
-            anstream::println!(
+            say!(
                 "{}",
                 serde_json::json!({"file": file, "valid": false, "errors": [error]})
             );

@@ -51,24 +51,24 @@ pub(crate) fn plan(args: &Args) -> Ending {
         .collect();
     if args.json {
         let line = serde_json::to_string(&starts).expect("times and numbers are JSON");
-        anstream::println!("{line}");
+        say!("{line}");
         return Ok(ExitCode::SUCCESS);
     }
     let name = &frozen.definition.name;
     if triggers.is_empty() {
-        anstream::println!("{name} has no trigger: it starts by hand, with `ronde run`");
+        say!("{name} has no trigger: it starts by hand, with `ronde run`");
     } else if starts.is_empty() {
-        anstream::println!("{name} never starts by itself after {from}");
+        say!("{name} never starts by itself after {from}");
     }
     if !frozen.definition.enabled {
-        anstream::println!("{name} is not enabled: none of these starts happens");
+        say!("{name} is not enabled: none of these starts happens");
     }
     for start in &starts {
         let zone = triggers
             .iter()
             .find(|trigger| trigger.index == start.trigger)
             .and_then(|trigger| trigger.timezone.clone());
-        anstream::println!(
+        say!(
             "{}  trigger {}",
             local_time(start.at, zone.as_deref()),
             start.trigger

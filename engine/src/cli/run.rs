@@ -53,9 +53,9 @@ pub(crate) async fn run(args: Args) -> Ending {
     };
     if args.detach {
         if args.json {
-            anstream::println!("{}", serde_json::json!({"run": begun.run}));
+            say!("{}", serde_json::json!({"run": begun.run}));
         } else {
-            anstream::println!("{}", begun.run);
+            say!("{}", begun.run);
         }
         return Ok(ExitCode::SUCCESS);
     }

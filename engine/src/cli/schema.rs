@@ -21,6 +21,6 @@ pub(crate) fn schema(args: &Args) -> Ending {
     } else {
         ronde_loops::schema()
     };
-    anstream::println!("{schema:#}");
+    say!("{schema:#}");
     Ok(ExitCode::SUCCESS)
 }

@@ -60,13 +60,13 @@ impl Screen {
     pub(crate) fn show(&mut self, event: &Event) {
         if self.json {
             if let Ok(line) = serde_json::to_string(event) {
-                anstream::println!("{line}");
+                say!("{line}");
             }
             return;
         }
         self.count(&event.what);
         if let Some(line) = line(&event.what) {
-            self.bar.suspend(|| anstream::println!("{line}"));
+            self.bar.suspend(|| say!("{line}"));
         }
         self.tick();
     }

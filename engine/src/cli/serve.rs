@@ -58,7 +58,7 @@ pub(crate) async fn serve(args: Args) -> Ending {
         }
         let Some(daemon) = &door.own else {
             // It goes on there; when that process leaves, this one takes the home over.
-            anstream::println!(
+            say!(
                 "another process owns {} and serves them; standing by",
                 door.home.display()
             );
@@ -80,7 +80,7 @@ pub(crate) async fn serve(args: Args) -> Ending {
                     .hint("nothing is lost: make room, or mend the disk, and start it again"),
             );
         }
-        anstream::println!("leaving off; runs at work rest until the next `ronde serve`");
+        say!("leaving off; runs at work rest until the next `ronde serve`");
         tokio::select! {
             () = door.leave(false) => {}
             // Twice means at once: every run recovers from its journal.
@@ -111,6 +111,6 @@ fn tell(root: &Path, reply: &ProjectReply, told: &mut bool) -> Result<(), Refusa
     } else {
         names.join(", ")
     };
-    anstream::println!("serving {}: {names}", root.display());
+    say!("serving {}: {names}", root.display());
     Ok(())
 }

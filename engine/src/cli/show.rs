@@ -37,7 +37,7 @@ pub(crate) fn show(args: &Args) -> Ending {
             |what| serde_json::to_value(what).expect("an event is JSON"),
         );
         line["run"] = serde_json::json!(run);
-        anstream::println!("{line}");
+        say!("{line}");
     } else {
         anstream::print!("{}", report::of_run(&home, &run)?);
     }

@@ -43,34 +43,34 @@ pub(crate) async fn status(args: Args) -> Ending {
             "at_work": working.iter().map(|run| &run.run).collect::<Vec<_>>(),
             "inbox": open.iter().map(|entry| entry.number).collect::<Vec<_>>(),
         });
-        anstream::println!("{line}");
+        say!("{line}");
         return Ok(ExitCode::SUCCESS);
     }
-    anstream::println!("home     {}", home.display());
+    say!("home     {}", home.display());
     match &health {
         Some(health) => {
-            anstream::println!("owner    process {} (ronde {})", health.pid, health.verb)
+            say!("owner    process {} (ronde {})", health.pid, health.verb)
         }
         None => {
-            anstream::println!("owner    none: no loop starts by itself until `ronde serve` runs")
+            say!("owner    none: no loop starts by itself until `ronde serve` runs")
         }
     }
     for served in loops {
-        anstream::println!(
+        say!(
             "loop     {:<24} {}",
             served.loop_name,
             served.file.display()
         );
     }
     for run in working {
-        anstream::println!(
+        say!(
             "at work  {:<24} since {}",
             run.run,
             local_time(run.fired_at, None)
         );
     }
     for entry in &open {
-        anstream::println!(
+        say!(
             "waits    item {} ({}): {}",
             entry.number,
             entry.item.reason,
@@ -78,7 +78,7 @@ pub(crate) async fn status(args: Args) -> Ending {
         );
     }
     if !open.is_empty() {
-        anstream::println!("         see `ronde inbox show N`");
+        say!("         see `ronde inbox show N`");
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -41,15 +41,15 @@ pub(crate) fn validate(args: &Args) -> Ending {
                     );
                     if args.json {
                         let line = serde_json::json!({"file": file, "valid": false, "errors": [{"file": file, "message": error}]});
-                        anstream::println!("{line}");
+                        say!("{line}");
                     } else {
                         anstream::eprintln!("{}: {error}", file.display());
                     }
                 } else if args.json {
                     let line = serde_json::json!({"file": file, "valid": true, "loop": frozen.definition.name, "errors": []});
-                    anstream::println!("{line}");
+                    say!("{line}");
                 } else {
-                    anstream::println!("{}: valid", file.display());
+                    say!("{}: valid", file.display());
                 }
             }
             Err(error) => {
