@@ -118,6 +118,9 @@ fn hidden_but(home: &Path, own: Option<&str>) -> Vec<PathBuf> {
     let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
     let mut hidden = vec![home.to_owned()];
     let user = set("HOME").map(PathBuf::from);
+    // The other homes of the same person are as little a program's to speak for.
+    hidden.extend(set("XDG_STATE_HOME").map(|state| PathBuf::from(state).join("ronde")));
+    hidden.extend(user.as_ref().map(|user| user.join(".local/state/ronde")));
     let of_user = |path: &str| user.as_ref().map(|user| user.join(path));
     hidden.extend(SECRETS.iter().filter_map(|path| of_user(path)));
     for (agent, variable, path) in AGENTS {
@@ -185,6 +188,13 @@ pub(crate) async fn preflight(frozen: &Frozen, shared: &Shared) -> Result<(), Re
             None => refusal,
         }
     })?;
+    if std::env::var_os("HOME").is_none_or(|home| home.is_empty()) {
+        return Err(Refusal::new(
+            RefusalKind::Failed,
+            "HOME is not set, so nobody knows which keys are to be kept from what is started",
+        )
+        .hint("set HOME to the folder of the user ronde runs as"));
+    }
     let access = &frozen.definition.worker.access;
     let asked = [
         ("the worker", access.level, access.network),

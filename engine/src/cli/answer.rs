@@ -86,14 +86,15 @@ async fn send(number: ItemNumber, answer: Answer, go: &Go) -> Ending {
     let begun = match door.client.answer(number, answer).await {
         Ok(begun) => begun,
         Err(refusal) => {
-            door.leave(false).await;
+            // What others have started here in the meantime goes on to its end.
+            door.leave(true).await;
             return Err(refusal);
         }
     };
     let run = &begun.run;
     let here = door.own.is_some();
     if begun.cursor.is_none() || go.detach {
-        // A run that this process would have to carry rests; it is not lost.
+        // The run would have to be carried by this process: it rests, and is not lost.
         door.leave(false).await;
         let goes_on = begun.cursor.is_some() && !here;
         if go.json {

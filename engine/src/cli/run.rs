@@ -47,7 +47,8 @@ pub(crate) async fn run(args: Args) -> Ending {
     let begun = match door.client.start(&request).await {
         Ok(begun) => begun,
         Err(refusal) => {
-            door.leave(false).await;
+            // What others have started here in the meantime goes on to its end.
+            door.leave(true).await;
             return Err(refusal);
         }
     };

@@ -24,7 +24,8 @@ pub(crate) async fn stop(args: Args) -> Ending {
     let begun = match door.client.stop(&RunId::new(args.run)).await {
         Ok(begun) => begun,
         Err(refusal) => {
-            door.leave(false).await;
+            // What others have started here in the meantime goes on to its end.
+            door.leave(true).await;
             return Err(refusal);
         }
     };

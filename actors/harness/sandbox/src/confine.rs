@@ -25,20 +25,21 @@ pub(crate) const NEEDED_ABI: i32 = 3;
 
 /// Devices every program expects to be able to write. `/dev/shm` is not one of them: it is the same
 /// folder for all programs, so what one leaves there the next would find.
-const DEVICES: [&str; 8] = [
+const DEVICES: [&str; 6] = [
     "/dev/null",
     "/dev/zero",
     "/dev/full",
     "/dev/random",
     "/dev/urandom",
-    "/dev/tty",
     "/dev/ptmx",
-    "/dev/pts",
 ];
+
+/// The terminals of people: what is typed there is not for a program, nor is what is shown its to write.
+const TERMINALS: [&str; 2] = ["/dev/pts", "/dev/tty"];
 
 /// What root would still have that reaches past files: raw devices, the clock, the kernel, other
 /// processes, and the way around path checks by file handle.
-const DROPPED: [CapabilitySet; 17] = [
+const DROPPED: [CapabilitySet; 18] = [
     CapabilitySet::DAC_READ_SEARCH,
     CapabilitySet::LINUX_IMMUTABLE,
     CapabilitySet::NET_ADMIN,
@@ -48,6 +49,7 @@ const DROPPED: [CapabilitySet; 17] = [
     CapabilitySet::SYS_PTRACE,
     CapabilitySet::SYS_ADMIN,
     CapabilitySet::SYS_BOOT,
+    CapabilitySet::SYS_NICE,
     CapabilitySet::SYS_RESOURCE,
     CapabilitySet::SYS_TIME,
     CapabilitySet::MKNOD,
@@ -125,8 +127,8 @@ fn restrict_files(policy: &Policy) -> Result<(), String> {
     Ok(())
 }
 
-/// The hidden paths, resolved, with the block devices that could be read: a raw disk has every
-/// hidden file in it.
+/// The hidden paths, resolved, with the terminals, and the block devices that could be read: a raw
+/// disk has every hidden file in it.
 fn hidden(policy: &Policy) -> Result<Vec<PathBuf>, String> {
     let mut hidden = Vec::new();
     for path in &policy.hidden {
@@ -136,6 +138,12 @@ fn hidden(policy: &Policy) -> Result<Vec<PathBuf>, String> {
             Err(error) => return Err(format!("cannot hide {}: {error}", path.display())),
         }
     }
+    hidden.extend(
+        TERMINALS
+            .map(PathBuf::from)
+            .into_iter()
+            .filter(|path| path.exists()),
+    );
     for entry in std::fs::read_dir("/dev").into_iter().flatten().flatten() {
         let path = entry.path();
         let block = rustix::fs::lstat(&path)

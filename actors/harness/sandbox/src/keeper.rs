@@ -177,7 +177,7 @@ impl Keeper {
                 // Usually the signal of the next dead child ends the wait, not the clock.
                 pause = (pause * 2).clamp(Duration::from_millis(5), Duration::from_millis(200));
                 if !self.reported && now - since > GIVE_UP {
-                    self.tell();
+                    self.tell(false);
                 }
                 self.wait(Some(now + pause))?;
             } else {
@@ -188,7 +188,7 @@ impl Keeper {
                 self.wait(until)?;
             }
         }
-        self.tell();
+        self.tell(true);
         Ok(())
     }
 
@@ -269,12 +269,20 @@ impl Keeper {
         }
     }
 
-    fn tell(&mut self) {
+    /// Says how it ended. While something of the tree may be alive, no code of the program's own counts:
+    /// what it left can still change.
+    fn tell(&mut self, gone: bool) {
         if self.reported {
             return;
         }
         self.reported = true;
-        let exit = self.exit();
+        let exit = match self.exit() {
+            exit if gone => exit,
+            Exit::Code { .. } | Exit::Signal { .. } => Exit::Unknown {
+                error: "its processes resist being killed".to_owned(),
+            },
+            exit => exit,
+        };
         // If ronde is gone there is no one to tell.
         let _ = report(&mut self.control, exit);
     }

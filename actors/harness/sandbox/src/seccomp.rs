@@ -13,7 +13,7 @@ use crate::Policy;
 /// Calls that reach into other processes, the kernel, the mounts or the clock, which a confined
 /// program has no use for; and shared memory, semaphores and queues that have no path, outlive the
 /// program and would carry what it says to the next one.
-const DENIED: [libc::c_long; 44] = [
+const DENIED: [libc::c_long; 50] = [
     libc::SYS_ptrace,
     libc::SYS_process_vm_writev,
     libc::SYS_process_vm_readv,
@@ -58,6 +58,13 @@ const DENIED: [libc::c_long; 44] = [
     libc::SYS_msgctl,
     libc::SYS_mq_open,
     libc::SYS_mq_unlink,
+    // Landlock does not hold them, and what they write outlasts the program anywhere.
+    libc::SYS_setxattr,
+    libc::SYS_lsetxattr,
+    libc::SYS_fsetxattr,
+    libc::SYS_removexattr,
+    libc::SYS_lremovexattr,
+    libc::SYS_fremovexattr,
 ];
 
 /// Whether there is a filter for this processor.
@@ -85,6 +92,13 @@ fn filter(policy: &Policy) -> Result<BpfProgram, seccompiler::BackendError> {
             flag,
         )?;
         rules.insert(libc::SYS_unshare, vec![SeccompRule::new(vec![new_user])?]);
+        // Limits of another process could blind or end its keeper, or ronde. Its own stay its own.
+        let another = SeccompCondition::new(0, SeccompCmpArgLen::Dword, SeccompCmpOp::Ne, 0)?;
+        let sets = SeccompCondition::new(2, SeccompCmpArgLen::Qword, SeccompCmpOp::Ne, 0)?;
+        rules.insert(
+            libc::SYS_prlimit64,
+            vec![SeccompRule::new(vec![another, sets])?],
+        );
     }
     if !policy.network {
         for call in [libc::SYS_socket, libc::SYS_socketpair] {

@@ -143,6 +143,12 @@ async fn a_confined_program_reaches_no_other_process() {
         format!("head -c 1 /proc/{own}/mem"),
         format!("ls /proc/{own}/root/"),
         format!("ls /proc/{own}/cwd/"),
+        // Without files its keeper would see no child any more.
+        "prlimit --pid $PPID --nofile=512:512".to_owned(),
+        format!("prlimit --pid {own} --core=0:0"),
+        // The terminals of people.
+        "ls /dev/pts/".to_owned(),
+        "head -c 1 < /dev/ptmx > /dev/pts/0".to_owned(),
     ];
     for script in &scripts {
         for level in [Level::WorkspaceWrite, Level::ReadOnly] {
@@ -158,7 +164,24 @@ async fn a_confined_program_reaches_no_other_process() {
             .can(&place.policy(Level::WorkspaceWrite), own_child)
             .await
     );
+    // Its own limits are its own.
+    let own_limit = "ulimit -n 100 && test \"$(ulimit -n)\" = 100 && prlimit --pid $PPID --nofile";
+    assert!(
+        place
+            .can(&place.policy(Level::WorkspaceWrite), own_limit)
+            .await
+    );
     assert!(place.can(&Policy::unconfined(), &scripts[2]).await);
+    assert!(place.can(&Policy::unconfined(), &scripts[8]).await);
+    assert!(place.can(&Policy::unconfined(), &scripts[10]).await);
+}
+
+/// Landlock does not hold extended attributes: they would be a letter box anywhere.
+#[tokio::test]
+async fn a_confined_program_writes_no_attributes() {
+    let place = Place::new();
+    let set = "python3 -c 'import os; open(\"n\", \"w\"); os.setxattr(\"n\", \"user.x\", b\"1\")'";
+    assert!(!place.can(&place.policy(Level::WorkspaceWrite), set).await);
 }
 
 #[tokio::test]
