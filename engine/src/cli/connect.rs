@@ -74,7 +74,7 @@ impl Door {
                 biased;
                 _ = &mut idle => {}
                 () = tokio::time::sleep(Duration::from_secs(2)) => {
-                    anstream::eprintln!("waiting for runs that other commands started here; Ctrl-C lets them rest");
+                    anstream::eprintln!("waiting for what is still under way here; Ctrl-C lets it rest");
                     tokio::select! {
                         _ = &mut idle => {}
                         _ = tokio::signal::ctrl_c() => {}

@@ -16,7 +16,7 @@ use ronde_state::{
     run::{Prepared, RunState},
     store::Store,
 };
-use ronde_workspace::{Base, STATE_FOLDER, Workspace};
+use ronde_workspace::{Base, STATE_FOLDER, Workspace, remove_tree};
 use tokio::sync::watch;
 
 use super::{
@@ -260,11 +260,7 @@ async fn attempt_step(
 }
 
 fn fresh_folder(folder: &std::path::Path) -> std::io::Result<()> {
-    match std::fs::remove_dir_all(folder) {
-        Ok(()) => {}
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
-        Err(error) => return Err(error),
-    }
+    remove_tree(folder)?;
     std::fs::create_dir_all(folder)
 }
 

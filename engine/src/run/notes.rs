@@ -3,7 +3,7 @@
 
 use std::{collections::BTreeMap, io::Read as _, path::Path};
 
-use ronde_workspace::STATE_FOLDER;
+use ronde_workspace::{STATE_FOLDER, remove_tree};
 
 use super::act::Run;
 
@@ -19,7 +19,7 @@ pub(super) async fn put(run: &Run, folder: &Path) -> Result<BTreeMap<String, Str
     }
     let to = folder.join(STATE_FOLDER);
     // A repository that has something of that name has not got it in a worker's folder.
-    clear(&to)
+    remove_tree(&to)
         .and_then(|()| std::fs::create_dir_all(&to))
         .map_err(|error| format!("{}: {error}", to.display()))?;
     for name in names {
@@ -33,16 +33,6 @@ pub(super) async fn put(run: &Run, folder: &Path) -> Result<BTreeMap<String, Str
         texts.insert(name.clone(), String::from_utf8_lossy(&bytes).into_owned());
     }
     Ok(texts)
-}
-
-/// Removes whatever is there; a link and not what it leads to.
-fn clear(path: &Path) -> std::io::Result<()> {
-    match path.symlink_metadata() {
-        Ok(meta) if meta.is_dir() => std::fs::remove_dir_all(path),
-        Ok(_) => std::fs::remove_file(path),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
-        Err(error) => Err(error),
-    }
 }
 
 /// Keeps the state files as the worker left them. No link is followed, of the folder or of a file: what

@@ -8,7 +8,7 @@ use std::{
     sync::atomic::{AtomicU64, Ordering},
 };
 
-use crate::Error;
+use crate::{Error, removal::remove_tree};
 
 /// Runs file work off the async threads.
 pub(crate) async fn blocking<T: Send + 'static>(
@@ -124,26 +124,7 @@ pub(crate) fn copy_flat(from: &Path, to: &Path) -> Result<(), Error> {
 /// Removes a file, a link (not what it leads to) or a folder with all in it, also where its folders
 /// were made read-only. Nothing there is fine.
 pub(crate) fn remove(path: &Path) -> Result<(), Error> {
-    let removed = match remove_once(path) {
-        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-            mend(path);
-            remove_once(path)
-        }
-        other => other,
-    };
-    removed.map_err(Error::io("remove", path))
-}
-
-fn remove_once(path: &Path) -> io::Result<()> {
-    let removed = match fs::symlink_metadata(path) {
-        Ok(meta) if meta.is_dir() => fs::remove_dir_all(path),
-        Ok(_) => fs::remove_file(path),
-        Err(error) => Err(error),
-    };
-    match removed {
-        Err(error) if is_missing(&error) => Ok(()),
-        other => other,
-    }
+    remove_tree(path).map_err(Error::io("remove", path))
 }
 
 /// Gives the owner back what a program may have taken: reading files, and all of folders. As far as
